@@ -1,0 +1,131 @@
+/**
+ * The one error class of this product. It crosses every process boundary as plain data: the agent and the broker send
+ * it, the wrapper prints it as one line that a person reads in a chat window.
+ */
+
+/** Stable codes. docs/troubleshooting.md has one entry for each; never rename one, people script against them. */
+export const ERROR_CODES = [
+  "agent-start-failed",
+  "authentication-failed",
+  "branch-name-invalid",
+  "branch-unknown",
+  "broker-start-failed",
+  "change-request-unavailable",
+  "connection-failed",
+  "connection-lost",
+  "connection-refused",
+  "connection-timeout",
+  "control-invalid",
+  "cwd-missing",
+  "cwd-outside-workspace",
+  "deploy-failed",
+  "exec-id-reused",
+  "execution-lost",
+  "execution-unknown",
+  "forwarding-refused",
+  "git-failed",
+  "git-missing",
+  "git-source-unreachable",
+  "helper-not-found",
+  "host-key-changed",
+  "host-key-revoked",
+  "host-key-unknown",
+  "host-unknown",
+  "host-unsupported",
+  "internal",
+  "node-missing",
+  "node-too-old",
+  "option-invalid",
+  "option-missing",
+  "option-unknown",
+  "process-still-running",
+  "program-not-executable",
+  "program-not-found",
+  "protocol-version-unsupported",
+  "reconnect-window-exceeded",
+  "request-invalid",
+  "revision-unknown",
+  "root-not-executable",
+  "root-not-writable",
+  "runtime-folder-unsafe",
+  "signal-unknown",
+  "source-missing",
+  "source-unsupported",
+  "spawn-failed",
+  "spawn-invalid",
+  "subdirectory-missing",
+  "terminal-unavailable",
+  "usage",
+  "wire-violation",
+  "workspace-broken",
+  "workspace-busy",
+  "workspace-missing",
+  "workspace-owned-elsewhere",
+  "workspace-paused",
+] as const;
+
+export type ErrorCode = (typeof ERROR_CODES)[number];
+
+/** The form in which an error crosses a process boundary. */
+export interface ErrorData {
+  code: ErrorCode;
+  /** One sentence that names the thing that failed, without a trailing stack or newline. */
+  message: string;
+  /** One sentence that says what the reader can do; empty when there is nothing to do. */
+  remedy: string;
+}
+
+/** Longest text that an error carries; remote output inside it is cut to fit. Characters. */
+const MAX_TEXT = 2000;
+
+export class RuntimeError extends Error {
+  override readonly name = "RuntimeError";
+  readonly code: ErrorCode;
+  readonly remedy: string;
+
+  constructor(code: ErrorCode, message: string, remedy = "", options?: { cause?: unknown }) {
+    super(oneLine(message), options);
+    this.code = code;
+    this.remedy = oneLine(remedy);
+  }
+
+  /** The line for stderr: cause, remedy, code in brackets. */
+  toLine(): string {
+    return [asSentence(this.message), asSentence(this.remedy), `[${this.code}]`].filter(Boolean).join(" ");
+  }
+
+  toData(): ErrorData {
+    return { code: this.code, message: this.message, remedy: this.remedy };
+  }
+
+  static fromData(data: { code: string; message: string; remedy: string }): RuntimeError {
+    const code = (ERROR_CODES as readonly string[]).includes(data.code) ? (data.code as ErrorCode) : "internal";
+    return new RuntimeError(code, data.message, data.remedy);
+  }
+
+  /** Anything thrown, as a RuntimeError; what is not one is a bug of ours and says so without a stack trace. */
+  static from(error: unknown): RuntimeError {
+    if (error instanceof RuntimeError) return error;
+    const text = error instanceof Error ? error.message : String(error);
+    return new RuntimeError("internal", `Internal error: ${text}`, "Please report this with the command that led to it", {
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Text from another machine or program, made safe for one line of a person's screen: no control characters (a remote
+ * program could otherwise move the cursor or forge lines), no runs of blanks, bounded.
+ */
+export function oneLine(text: string): string {
+  const clean = text
+    .replace(/\x1b\[[0-9;?]*[ -/]*[@-~]/g, "")
+    .replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029]+/g, " ")
+    .replace(/ {2,}/g, " ")
+    .trim();
+  return clean.length > MAX_TEXT ? `${clean.slice(0, MAX_TEXT - 1)}…` : clean;
+}
+
+function asSentence(text: string): string {
+  return text === "" || /[.!?…]$/.test(text) ? text : `${text}.`;
+}
