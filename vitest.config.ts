@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 /** `fast` needs nothing but Node and git; `real` talks to a real OpenSSH server on loopback. */
 export default defineConfig({
   test: {
-    reporters: process.env.CI ? ["default", "./test/support/plain-reporter.ts"] : ["default", "./test/support/plain-reporter.ts"],
+    reporters: ["default", "./test/support/plain-reporter.ts"],
     projects: [
       {
         test: {

@@ -1,0 +1,134 @@
+import { mkdirSync } from "node:fs";
+import type { Socket } from "node:net";
+import { securePrivateFolder, type Claim, claimName } from "../src/wire/rendezvous.ts";
+import { readAccountEnvironment } from "./account.ts";
+import { Executions } from "./executions.ts";
+import { HelperStore } from "./helper.ts";
+import { Layout } from "./layout.ts";
+import { type AgentServices, Operation } from "./operation.ts";
+import { startTimeOf } from "./processes.ts";
+import { writeJsonAtomically } from "./store.ts";
+import { emptyOldTrash } from "./trash.ts";
+import { Workspaces } from "./workspaces.ts";
+import { join } from "node:path";
+
+export interface AgentConfig {
+  /** Root folder of this runtime on this host, absolute. */
+  root: string;
+  /** Folder that holds this agent's bundle and pty.node. */
+  agentFolder: string;
+  /** Names the content of agentFolder. */
+  build: string;
+  /** Folder and name of the socket; the name carries the wire version, not the build. */
+  socketFolder: string;
+  socketName: string;
+  /** Take the name over from a live agent of another build. */
+  takeOver: boolean;
+  /** Milliseconds without connections and executions after which the agent exits. */
+  idleMs: number;
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** How often the agent looks whether it still has its name, in ms: its root may have been removed. */
+const NAME_CHECK_MS = 5000;
+
+/** The agent: one per account and root. Serves connections until there is nothing left to do. */
+export class Agent {
+  readonly #config: AgentConfig;
+  readonly #claim: Claim;
+  readonly #services: AgentServices;
+  readonly #executions: Executions;
+  #connections = 0;
+  #idleTimer: NodeJS.Timeout | undefined;
+  #onExit: () => void = () => {};
+
+  /** Resolves when this agent has ended by itself. */
+  readonly ended: Promise<void>;
+
+  /** @returns undefined when another agent already serves this root */
+  static async start(config: AgentConfig): Promise<Agent | undefined> {
+    securePrivateFolder(config.socketFolder);
+    const waiting: Socket[] = [];
+    let accept: (socket: Socket) => void = (socket) => waiting.push(socket);
+    const claim = await claimName(config.socketFolder, config.socketName, (socket) => accept(socket), config.takeOver);
+    if (claim === undefined) return undefined;
+    const agent = new Agent(config, claim);
+    await agent.#recover();
+    accept = (socket) => agent.#accept(socket);
+    for (const socket of waiting) accept(socket);
+    return agent;
+  }
+
+  private constructor(config: AgentConfig, claim: Claim) {
+    this.#config = config;
+    this.#claim = claim;
+    const layout = new Layout(config.root);
+    const identity = { pid: process.pid, startTime: startTimeOf(process.pid) ?? "", socket: claim.privatePath };
+    const executions = new Executions(identity, config.agentFolder);
+    const helpers = new HelperStore(layout.helpers);
+    const workspaces = new Workspaces(layout, readAccountEnvironment(), helpers, executions);
+    const startedAt = new Date().toISOString();
+    this.#executions = executions;
+    this.#services = {
+      workspaces,
+      executions,
+      helpers,
+      status: () => ({
+        kind: "status",
+        pid: process.pid,
+        build: config.build,
+        workspaces: workspaces.count(),
+        executions: executions.count,
+        startedAt,
+      }),
+    };
+    executions.onIdle = () => this.#watchIdle();
+    this.ended = new Promise((resolve) => {
+      this.#onExit = resolve;
+    });
+    setInterval(() => this.#checkName(), NAME_CHECK_MS).unref();
+    setInterval(() => void emptyOldTrash(layout).catch(report), DAY_MS).unref();
+    void emptyOldTrash(layout).catch(report);
+    writeJsonAtomically(
+      join(config.socketFolder, `${config.socketName}.json`),
+      { pid: process.pid, build: config.build, startedAt },
+      { durable: false },
+    );
+    this.#watchIdle();
+  }
+
+  async #recover(): Promise<void> {
+    mkdirSync(this.#config.root, { recursive: true, mode: 0o700 });
+    await this.#services.workspaces.recover();
+  }
+
+  #accept(socket: Socket): void {
+    this.#connections += 1;
+    clearTimeout(this.#idleTimer);
+    new Operation(socket, this.#services, () => {
+      this.#connections -= 1;
+      this.#watchIdle();
+    });
+  }
+
+  #watchIdle(): void {
+    clearTimeout(this.#idleTimer);
+    if (this.#connections > 0 || this.#executions.count > 0) return;
+    this.#idleTimer = setTimeout(() => this.#exit(), this.#claim.held() ? this.#config.idleMs : 0);
+  }
+
+  /** Without its name nobody new can reach this agent, so it only finishes what it has. */
+  #checkName(): void {
+    if (this.#claim.held()) return;
+    this.#watchIdle();
+  }
+
+  #exit(): void {
+    this.#claim.release();
+    this.#onExit();
+  }
+}
+
+function report(error: unknown): void {
+  console.error(new Date().toISOString(), error);
+}

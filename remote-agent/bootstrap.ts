@@ -1,0 +1,310 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import * as crypto from "node:crypto";
+import * as fs from "node:fs";
+import * as net from "node:net";
+import * as os from "node:os";
+import * as path from "node:path";
+
+/**
+ * What runs on the build host before the agent does, in a node that the probe has found: looks at the host, takes the
+ * agent's files when they are not there yet, and starts the agent detached from this SSH session. It is sent as text
+ * over the session's standard input, evaluated with `require` and `rest` in scope, and must parse on any old node, to
+ * be able to say that the node is too old. It speaks in lines that begin with a mark, since start-up files of the
+ * account may print anything.
+ */
+
+declare const rest: Buffer;
+
+interface BootstrapFile {
+  path: string;
+  sha256: string;
+  size: number;
+  mode: number;
+  platform?: string;
+}
+
+interface BootstrapParameters {
+  mark: string;
+  root: string;
+  build: string;
+  wireVersion: number;
+  files: BootstrapFile[];
+  idleMs: number;
+}
+
+const MIN_NODE_MAJOR = 18;
+const START_DEADLINE_MS = 20000;
+const MAX_LOG_BYTES = 1024 * 1024;
+/** macOS allows 104 bytes with the closing NUL; the agent's own name adds a pid. */
+const MAX_SOCKET_BYTES = 90;
+
+let mark = "";
+let buffered = rest;
+let wanted: { bytes: number; take: (chunk: Buffer) => void } | undefined;
+let onParameters: ((parameters: BootstrapParameters) => void) | undefined = (parameters) => {
+  begin(parameters).catch((error) => fail(error));
+};
+
+process.stdin.on("data", (chunk: Buffer) => {
+  buffered = Buffer.concat([buffered, chunk]);
+  pump();
+});
+// The link is gone: nothing is left to do here. A deployment that is not finished stays in a folder of its own.
+process.stdin.on("end", () => process.exit(1));
+process.stdin.resume();
+pump();
+
+function pump(): void {
+  if (onParameters !== undefined) {
+    const at = buffered.indexOf(10);
+    if (at < 0) return;
+    const parameters = JSON.parse(buffered.toString("utf8", 0, at)) as BootstrapParameters;
+    buffered = buffered.slice(at + 1);
+    const deliver = onParameters;
+    onParameters = undefined;
+    mark = parameters.mark;
+    deliver(parameters);
+  }
+  while (wanted !== undefined && buffered.length > 0) {
+    const request = wanted;
+    const part = buffered.slice(0, request.bytes);
+    buffered = buffered.slice(part.length);
+    request.bytes -= part.length;
+    request.take(part);
+  }
+}
+
+function say(value: object): void {
+  // A newline first: start-up files may have left the line unfinished.
+  process.stdout.write(`\n${mark} ${JSON.stringify(value)}\n`);
+}
+
+class Problem extends Error {
+  code: string;
+  remedy: string;
+
+  constructor(code: string, message: string, remedy: string) {
+    super(message);
+    this.code = code;
+    this.remedy = remedy;
+  }
+}
+
+function fail(error: Error): void {
+  const problem = error as Problem;
+  const text = `\n${mark} ${JSON.stringify({
+    type: "error",
+    code: problem.code && problem.remedy !== undefined ? problem.code : "deploy-failed",
+    message: problem.message,
+    remedy: problem.remedy || "Try again",
+  })}\n`;
+  process.stdout.write(text, () => process.exit(1));
+}
+
+async function begin(parameters: BootstrapParameters): Promise<void> {
+  checkNode();
+  const root = prepareRoot(parameters.root);
+  const platform = `${process.platform}-${process.arch}`;
+  const libc = detectLibc();
+  say({ type: "host", platform, libc, node: process.version, nodePath: process.execPath, root });
+  const files = parameters.files.filter((file) => file.platform === undefined || (file.platform === platform && libc !== "musl"));
+  const agentFolder = path.join(root, "agent", parameters.build);
+  if (!isDeployed(agentFolder, files)) await receive(agentFolder, files);
+  say(await startAgent(parameters, root, agentFolder));
+  process.stdin.pause();
+}
+
+function checkNode(): void {
+  const major = Number(process.versions.node.split(".")[0]);
+  if (major >= MIN_NODE_MAJOR) return;
+  throw new Problem(
+    "node-too-old",
+    `The node at ${process.execPath} on the build host is ${process.version}, and ${MIN_NODE_MAJOR} or newer is needed`,
+    "Install a newer node there, or name one with the option node",
+  );
+}
+
+function prepareRoot(given: string): string {
+  const root = given === "~" || given.startsWith("~/") ? path.join(os.homedir(), given.slice(1)) : path.resolve(os.homedir(), given);
+  const probe = path.join(root, `.probe-${process.pid}`);
+  try {
+    fs.mkdirSync(root, { recursive: true, mode: 0o700 });
+    fs.writeFileSync(probe, "#!/bin/sh\nexit 0\n", { mode: 0o700 });
+  } catch (error) {
+    throw new Problem(
+      "root-not-writable",
+      `The root folder ${root} on the build host cannot be written (${(error as Error).message})`,
+      "Fix its permissions or free some space, or name another folder with the option root",
+    );
+  }
+  const run = spawnSync(probe, [], { stdio: "ignore" });
+  fs.unlinkSync(probe);
+  if (run.status !== 0) {
+    throw new Problem(
+      "root-not-executable",
+      `Programs in the root folder ${root} on the build host cannot be executed`,
+      "Its file system is probably mounted noexec; name another folder with the option root",
+    );
+  }
+  return root;
+}
+
+function detectLibc(): string {
+  if (process.platform !== "linux") return "system";
+  try {
+    return fs.readFileSync("/proc/self/maps", "latin1").indexOf("/ld-musl-") >= 0 ? "musl" : "glibc";
+  } catch (_error) {
+    return "glibc";
+  }
+}
+
+/** Where a file of the bundle lives on the host: flat, as the agent looks for pty.node beside itself. */
+function localName(file: BootstrapFile): string {
+  return path.basename(file.path);
+}
+
+function isDeployed(folder: string, files: BootstrapFile[]): boolean {
+  return files.every((file) => {
+    try {
+      const content = fs.readFileSync(path.join(folder, localName(file)));
+      return crypto.createHash("sha256").update(content).digest("hex") === file.sha256;
+    } catch (_error) {
+      return false;
+    }
+  });
+}
+
+async function receive(folder: string, files: BootstrapFile[]): Promise<void> {
+  say({ type: "need", files: files.map((file) => file.path) });
+  const incoming = `${folder}.incoming-${process.pid}-${Date.now()}`;
+  fs.mkdirSync(incoming, { recursive: true, mode: 0o700 });
+  for (const file of files) await receiveFile(path.join(incoming, localName(file)), file);
+  // A folder with wrong content is moved away, never changed: an agent may be running from it.
+  if (fs.existsSync(folder)) fs.renameSync(folder, `${folder}.damaged-${process.pid}-${Date.now()}`);
+  try {
+    fs.renameSync(incoming, folder);
+  } catch (error) {
+    if (!isDeployed(folder, files)) throw error;
+    // Another connection has put the same content there.
+  }
+}
+
+function receiveFile(target: string, file: BootstrapFile): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const hash = crypto.createHash("sha256");
+    const fd = fs.openSync(target, "wx", file.mode);
+    const finish = () => {
+      wanted = undefined;
+      fs.fsyncSync(fd);
+      fs.closeSync(fd);
+      if (hash.digest("hex") === file.sha256) resolve();
+      else reject(new Problem("deploy-failed", `${file.path} arrived damaged on the build host`, "Try again"));
+    };
+    const request = {
+      bytes: file.size,
+      take: (chunk: Buffer) => {
+        try {
+          hash.update(chunk);
+          for (let at = 0; at < chunk.length; ) at += fs.writeSync(fd, chunk, at);
+          if (request.bytes === 0) finish();
+        } catch (error) {
+          reject(new Problem("deploy-failed", `${target} could not be written (${(error as Error).message})`, "Free some space there"));
+        }
+      },
+    };
+    wanted = request;
+    pump();
+  });
+}
+
+async function startAgent(parameters: BootstrapParameters, root: string, agentFolder: string): Promise<object> {
+  const place = socketPlace(parameters.wireVersion, root);
+  const socket = path.join(place.folder, `${place.name}.sock`);
+  const running = (await answers(socket)) ? readBuild(path.join(place.folder, `${place.name}.json`)) : undefined;
+  if (running !== undefined && running.build === parameters.build) return { type: "ready", socket, ...running };
+  const config = {
+    root,
+    agentFolder,
+    build: parameters.build,
+    socketFolder: place.folder,
+    socketName: place.name,
+    takeOver: running !== undefined,
+    idleMs: parameters.idleMs,
+  };
+  const answer = await launch(path.join(agentFolder, "agent.cjs"), config, openLog(root));
+  if (answer.type === "error") throw new Problem(answer.error.code, answer.error.message, answer.error.remedy);
+  const started = readBuild(path.join(place.folder, `${place.name}.json`));
+  return { type: "ready", socket, ...(started || { pid: answer.pid, build: parameters.build }) };
+}
+
+/** A home folder may be shared between hosts, so the name tells the host as well; and a socket's path is bounded. */
+function socketPlace(wireVersion: number, root: string): { folder: string; name: string } {
+  const short = (text: string) => crypto.createHash("sha256").update(text).digest("hex").slice(0, 8);
+  const name = `agent-v${wireVersion}-${short(os.hostname())}`;
+  const folder = path.join(root, "run");
+  if (Buffer.byteLength(path.join(folder, name)) <= MAX_SOCKET_BYTES - 18) return { folder, name };
+  return { folder: `/tmp/paseo-ssh-agent-${os.userInfo().uid}`, name: `${name}-${short(root)}` };
+}
+
+function answers(socket: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const connection = net.connect(socket);
+    connection.once("connect", () => {
+      connection.destroy();
+      resolve(true);
+    });
+    connection.once("error", () => resolve(false));
+  });
+}
+
+function readBuild(file: string): { pid: number; build: string } | undefined {
+  try {
+    const { pid, build } = JSON.parse(fs.readFileSync(file, "utf8"));
+    return { pid, build };
+  } catch (_error) {
+    return undefined;
+  }
+}
+
+function openLog(root: string): number {
+  const folder = path.join(root, "logs");
+  fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const file = path.join(folder, "agent.log");
+  try {
+    if (fs.statSync(file).size > MAX_LOG_BYTES) fs.renameSync(file, `${file}.1`);
+  } catch (_error) {
+    // There is none yet.
+  }
+  return fs.openSync(file, "a", 0o600);
+}
+
+type Answer = { type: "ready" | "other"; pid: number } | { type: "error"; error: { code: string; message: string; remedy: string } };
+
+function launch(bundle: string, config: object, log: number): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const child: ChildProcess = spawn(process.execPath, [bundle, JSON.stringify(config)], {
+      cwd: "/",
+      detached: true,
+      stdio: ["ignore", log, log, "pipe"],
+    });
+    const failed = (reason: string) =>
+      reject(
+        new Problem("agent-start-failed", `The agent did not start on the build host (${reason})`, `Look at its log in ${(config as { root: string }).root}/logs`),
+      );
+    const timer = setTimeout(() => failed(`no answer within ${START_DEADLINE_MS / 1000} s`), START_DEADLINE_MS);
+    let text = "";
+    const ready = child.stdio[3] as net.Socket;
+    ready.on("data", (chunk: Buffer) => {
+      text += chunk.toString("utf8");
+      if (text.indexOf("\n") < 0) return;
+      clearTimeout(timer);
+      ready.destroy();
+      child.unref();
+      resolve(JSON.parse(text));
+    });
+    child.once("error", (error: Error) => failed(error.message));
+    child.once("exit", (code) => {
+      if (text === "") failed(`it ended with status ${code}`);
+    });
+  });
+}

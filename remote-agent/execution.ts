@@ -1,0 +1,284 @@
+import type { WireConnection } from "../src/wire/connection.ts";
+import type { ErrorData, RuntimeError } from "../src/wire/errors.ts";
+import { FrameType, type MarkFrameType, StreamId, violation } from "../src/wire/frame.ts";
+import type { ExecRequest, WireControl, WireEvent } from "../src/wire/messages.ts";
+import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../src/wire/streams.ts";
+import { killAll, membersOf, type ProcessIdentity, sendSignal, startTimeOf, waitUntilGone } from "./processes.ts";
+import { signalNumber } from "./signals.ts";
+import type { Exit, OutputName, Workload, WorkloadEvents } from "./workload.ts";
+
+/** How long output may follow the end of a process, in ms, when something it left behind holds a pipe open. */
+export const LINGER_MS = 2000;
+/** Time between HUP and KILL, in ms, when a workload has to end. */
+export const TERMINATION_GRACE_MS = 2000;
+/** How long KILL may take until processes are gone, in ms; only a process stuck in the kernel takes longer. */
+const KILL_LIMIT_MS = 5000;
+
+export type ExecutionState = "live" | "exited" | "delivered";
+
+/**
+ * One execution: a workload, its streams with offsets, and at most one connection to the client at a time. The
+ * workload does not notice when the connection changes.
+ */
+export class Execution {
+  readonly workspaceId: string;
+  readonly execId: string;
+  readonly session: string;
+  readonly identity: ProcessIdentity;
+  readonly #workload: Workload;
+  readonly #reconnectWindowMs: number;
+  readonly #onEnded: () => void;
+  readonly #onDelivered: () => void;
+
+  readonly #stdin = new IncomingStream(StreamId.Stdin);
+  readonly #outputs: Record<OutputName, OutgoingStream> = {
+    stdout: new OutgoingStream(StreamId.Stdout),
+    stderr: new OutgoingStream(StreamId.Stderr),
+  };
+  readonly #events = new OutgoingMessages<WireEvent>(FrameType.Event);
+  readonly #controls = new IncomingMessages();
+
+  #connection: WireConnection | undefined;
+  #state: ExecutionState = "live";
+  #exit: Exit | undefined;
+  #windowTimer: NodeJS.Timeout | undefined;
+  #lingerTimer: NodeJS.Timeout | undefined;
+  #seen: ProcessIdentity[] = [];
+
+  /**
+   * @param launch starts the workload and reports through the events it is given
+   * @param onEnded the process has ended; its record can be closed
+   * @param onDelivered the client has everything, or will never come back: this object can be forgotten
+   */
+  constructor(
+    request: ExecRequest,
+    launch: (events: WorkloadEvents) => Workload,
+    onEnded: () => void,
+    onDelivered: () => void,
+  ) {
+    this.workspaceId = request.workspaceId;
+    this.execId = request.execId;
+    this.session = request.session;
+    this.#reconnectWindowMs = request.reconnectWindowMs;
+    this.#onEnded = onEnded;
+    this.#onDelivered = onDelivered;
+    this.#workload = launch({
+      onOutput: (output, bytes) => this.#onOutput(output, bytes),
+      onOutputEnd: (output) => this.#onOutputEnd(output),
+      onExit: (exit) => this.#onExit(exit),
+      onInputClosed: () => this.#stdin.refuse(),
+    });
+    this.identity = { pid: this.#workload.pid, startTime: startTimeOf(this.#workload.pid) ?? "" };
+    for (const output of ["stdout", "stderr"] as const) {
+      const stream = this.#outputs[output];
+      if (this.#workload.outputs.includes(output)) {
+        stream.onWritable = () => this.#workload.resumeOutput(output);
+        stream.onRefused = () => this.#workload.closeOutput(output);
+      } else {
+        stream.finish();
+      }
+    }
+    this.#events.onAcknowledged = () => this.#checkDelivered();
+  }
+
+  get state(): ExecutionState {
+    return this.#state;
+  }
+
+  get attached(): boolean {
+    return this.#connection !== undefined;
+  }
+
+  /** The live record is on disk: from now on `signal` finds this execution. */
+  announceStarted(): void {
+    this.#events.push({ type: "started" });
+  }
+
+  /**
+   * Speaks over this connection from now on; an earlier one is dropped.
+   * @param resume what the client has, absent when it has nothing yet
+   */
+  attach(connection: WireConnection, resume: ExecRequest["resume"]): void {
+    this.#connection?.destroy();
+    this.#connection = connection;
+    clearTimeout(this.#windowTimer);
+    connection.sendJson(FrameType.Response, {
+      kind: "attached",
+      stdin: this.#stdin.received,
+      controlSeq: this.#controls.lastSeq,
+    });
+    this.#stdin.attach(connection);
+    this.#events.attach(connection, resume?.eventSeq ?? 0);
+    this.#outputs.stdout.attach(connection, resume?.stdout ?? 0);
+    this.#outputs.stderr.attach(connection, resume?.stderr ?? 0);
+  }
+
+  /** The connection is gone: the workload goes on until its outputs are full, and is ended when nobody comes back. */
+  detach(connection: WireConnection): void {
+    if (this.#connection !== connection) return;
+    this.#connection = undefined;
+    this.#stdin.detach();
+    this.#events.detach();
+    this.#outputs.stdout.detach();
+    this.#outputs.stderr.detach();
+    if (this.#state === "delivered") return;
+    this.#windowTimer = setTimeout(() => this.abandon(), this.#reconnectWindowMs);
+  }
+
+  onData(stream: StreamId, offset: number, chunk: Buffer): void {
+    if (stream !== StreamId.Stdin) throw violation(`an execution takes no data on stream ${StreamId[stream]}`);
+    const fresh = this.#stdin.accept(offset, chunk);
+    if (fresh !== undefined) this.#workload.write(fresh, () => this.#stdin.consume(fresh.length));
+  }
+
+  onMark(type: MarkFrameType, stream: StreamId, offset: number): void {
+    if (stream === StreamId.Stdin && type === FrameType.End) {
+      this.#stdin.end(offset);
+      if (this.#stdin.complete) this.#workload.endInput();
+      return;
+    }
+    const output = stream === StreamId.Stdout ? this.#outputs.stdout : stream === StreamId.Stderr ? this.#outputs.stderr : undefined;
+    if (output === undefined || type === FrameType.End) throw violation(`${FrameType[type]} does not apply to stream ${StreamId[stream]}`);
+    if (type === FrameType.Refuse) output.refuse();
+    else output.acknowledge(offset);
+  }
+
+  onControl(seq: number, control: WireControl): void {
+    if (!this.#controls.accept(seq)) return;
+    try {
+      this.#applyControl(control);
+    } catch (error) {
+      this.#events.push({ type: "error", error: (error as RuntimeError).toData() });
+      void this.terminate();
+    }
+    this.#connection?.sendJson(FrameType.ControlAcknowledge, { seq });
+  }
+
+  onEventAcknowledged(seq: number): void {
+    this.#events.acknowledge(seq);
+  }
+
+  #applyControl(control: WireControl): void {
+    if (this.#state !== "live") return;
+    switch (control.type) {
+      case "resize":
+        this.#workload.resize(control.rows, control.cols);
+        this.#events.push({ type: "resized", id: control.id });
+        return;
+      case "signal":
+        this.signalGroup(control.signal);
+        return;
+    }
+  }
+
+  /**
+   * Sends a signal to the process group.
+   * @throws RuntimeError signal-unknown
+   */
+  signalGroup(signal: string): void {
+    const number = signalNumber(signal);
+    if (this.#state === "live") sendSignal(-this.identity.pid, number);
+  }
+
+  /**
+   * The contract's `signal`: sends it and waits until nothing of this execution is left.
+   * @param limitMs how long to wait
+   * @returns whether everything is gone
+   */
+  async signalAndWait(signal: string, limitMs: number): Promise<boolean> {
+    const number = signalNumber(signal);
+    if (this.#state !== "live") return true;
+    this.#look();
+    if (number === signalNumber("SIGKILL")) return await killAll(this.identity, () => this.#seen, limitMs);
+    sendSignal(-this.identity.pid, number);
+    return await waitUntilGone(() => membersOf(this.identity, this.#seen).length === 0, limitMs);
+  }
+
+  /** Ends the workload: HUP to the group, a grace period, then KILL to everything that belongs to it. */
+  async terminate(): Promise<void> {
+    this.#look();
+    sendSignal(-this.identity.pid, "SIGHUP");
+    // A stopped process takes a signal only when it goes on.
+    sendSignal(-this.identity.pid, "SIGCONT");
+    const gone = () => membersOf(this.identity, this.#seen).length === 0;
+    if (!(await waitUntilGone(gone, TERMINATION_GRACE_MS))) {
+      await killAll(this.identity, () => this.#seen, KILL_LIMIT_MS);
+    }
+  }
+
+  /** The client will not come back: ends the workload and drops what it has not fetched. */
+  abandon(): void {
+    clearTimeout(this.#windowTimer);
+    this.#connection?.destroy();
+    this.#connection = undefined;
+    for (const output of ["stdout", "stderr"] as const) this.#outputs[output].refuse();
+    if (this.#state === "live") void this.terminate();
+    else this.#deliver();
+  }
+
+  /** Fails the execution for the client, whatever the workload does. */
+  fail(error: ErrorData): void {
+    this.#events.push({ type: "error", error });
+  }
+
+  /** Remembers the processes that belong to this execution now, for later they may have left its session. */
+  #look(): void {
+    this.#seen = membersOf(this.identity, this.#seen);
+  }
+
+  #onOutput(output: OutputName, bytes: Buffer): void {
+    const stream = this.#outputs[output];
+    stream.write(bytes);
+    if (stream.full) this.#workload.pauseOutput(output);
+  }
+
+  #onOutputEnd(output: OutputName): void {
+    this.#outputs[output].finish();
+    this.#checkExited();
+  }
+
+  #onExit(exit: Exit): void {
+    this.#exit = exit;
+    this.#onEnded();
+    this.#stdin.refuse();
+    this.#checkExited();
+    if (this.#state === "live") this.#watchLingering();
+  }
+
+  /** Something that the process left behind may hold its outputs open; they are given up after a bound, unharmed. */
+  #watchLingering(): void {
+    this.#lingerTimer = setTimeout(() => {
+      const waiting = this.#workload.outputs.filter((output) => !this.#outputs[output].finished);
+      // A slow reader is no reason to give up: what is in the pipe belongs to the process that has ended.
+      if (waiting.some((output) => this.#outputs[output].full)) {
+        this.#watchLingering();
+        return;
+      }
+      for (const output of waiting) {
+        this.#workload.drainOutput(output);
+        this.#onOutputEnd(output);
+      }
+    }, LINGER_MS);
+  }
+
+  #checkExited(): void {
+    if (this.#exit === undefined || this.#state !== "live") return;
+    if (!this.#outputs.stdout.finished || !this.#outputs.stderr.finished) return;
+    clearTimeout(this.#lingerTimer);
+    this.#state = "exited";
+    this.#events.push({ type: "exit", ...this.#exit });
+  }
+
+  #checkDelivered(): void {
+    if (this.#state === "exited" && this.#events.settled) this.#deliver();
+  }
+
+  #deliver(): void {
+    if (this.#state === "delivered") return;
+    this.#state = "delivered";
+    clearTimeout(this.#windowTimer);
+    this.#connection?.end();
+    this.#onDelivered();
+  }
+}
+

@@ -1,0 +1,94 @@
+import { createHash } from "node:crypto";
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { RuntimeError } from "../src/wire/errors.ts";
+import type { HelperIdentity } from "../src/wire/messages.ts";
+import { writeFileAtomically } from "./store.ts";
+
+/**
+ * Helpers on this host, each in a folder named by its content. The folder comes first on the workload PATH and holds
+ * one command, `paseo-workspace-helper`; a helper that is a node script gets a launcher of that name, which works
+ * with an empty environment as well, where `#!/usr/bin/env node` would find nothing.
+ */
+
+const COMMAND = "paseo-workspace-helper";
+/** A helper larger than this is not one, in bytes. */
+const MAX_HELPER_BYTES = 512 * 1024 * 1024;
+
+export class HelperStore {
+  readonly #root: string;
+  readonly #ready = new Set<string>();
+
+  /** @param root the folder `helper` of this runtime's root */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  folder(helper: HelperIdentity): string {
+    return join(this.#root, helper.sha256);
+  }
+
+  /** Whether this helper is here and can be run. */
+  has(helper: HelperIdentity): boolean {
+    if (this.#ready.has(helper.sha256) && existsSync(join(this.folder(helper), COMMAND))) return true;
+    if (!existsSync(join(this.folder(helper), helper.fileName))) return false;
+    this.#writeLauncher(helper);
+    return true;
+  }
+
+  /**
+   * Takes a helper's bytes and puts it in its place once they are all there and are what they should be.
+   * @throws RuntimeError deploy-failed
+   */
+  async receive(helper: HelperIdentity, bytes: Readable): Promise<void> {
+    if (helper.size > MAX_HELPER_BYTES) throw failed("it is too large");
+    const incoming = join(this.#root, `.incoming-${helper.sha256.slice(0, 16)}-${process.pid}-${Date.now()}`);
+    mkdirSync(incoming, { recursive: true, mode: 0o700 });
+    try {
+      const hash = createHash("sha256");
+      const fd = openSync(join(incoming, helper.fileName), "wx", 0o700);
+      try {
+        let size = 0;
+        for await (const chunk of bytes as AsyncIterable<Buffer>) {
+          size += chunk.length;
+          if (size > helper.size) throw failed("more bytes came than announced");
+          hash.update(chunk);
+          for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at);
+        }
+      } finally {
+        closeSync(fd);
+      }
+      if (hash.digest("hex") !== helper.sha256) throw failed("its checksum is wrong");
+      try {
+        renameSync(incoming, this.folder(helper));
+      } catch (error) {
+        // Somebody else has put the same content there.
+        if (!existsSync(join(this.folder(helper), helper.fileName))) throw error;
+      }
+    } finally {
+      rmSync(incoming, { recursive: true, force: true });
+    }
+    this.#writeLauncher(helper);
+  }
+
+  #writeLauncher(helper: HelperIdentity): void {
+    if (helper.interpreter === "node") {
+      const script = join(this.folder(helper), helper.fileName);
+      const launcher = `#!/bin/sh\nexec ${shellWord(process.execPath)} ${shellWord(script)} "$@"\n`;
+      const path = join(this.folder(helper), COMMAND);
+      if (!existsSync(path) || readFileSync(path, "utf8") !== launcher) {
+        writeFileAtomically(path, launcher, { durable: false, mode: 0o700 });
+      }
+    }
+    this.#ready.add(helper.sha256);
+  }
+}
+
+function shellWord(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function failed(reason: string): RuntimeError {
+  return new RuntimeError("deploy-failed", `The workspace helper could not be put on the build host (${reason})`, "Try again");
+}

@@ -1,0 +1,50 @@
+import { writeSync } from "node:fs";
+import * as z from "zod/mini";
+import { RuntimeError } from "../src/wire/errors.ts";
+import { Agent } from "./agent.ts";
+
+/**
+ * Entry of the agent bundle: `node agent.cjs <json>`. It is started by the bootstrap, detached, with its standard
+ * output and error on a log file and descriptor 3 on a pipe: one line there says what became of the start.
+ */
+
+const ConfigSchema = z.strictObject({
+  root: z.string(),
+  agentFolder: z.string(),
+  build: z.string(),
+  socketFolder: z.string(),
+  socketName: z.string(),
+  takeOver: z.boolean(),
+  idleMs: z.int(),
+});
+
+const READY_FD = 3;
+
+async function main(): Promise<void> {
+  // Its session outlives the terminal or SSH session that started it.
+  process.on("SIGHUP", () => {});
+  // A bug in one operation must not end the executions of all others; it is in the log.
+  process.on("uncaughtException", (error) => console.error(new Date().toISOString(), "uncaught", error));
+  process.on("unhandledRejection", (error) => console.error(new Date().toISOString(), "unhandled", error));
+  let agent: Agent | undefined;
+  try {
+    agent = await Agent.start(ConfigSchema.parse(JSON.parse(process.argv[2] ?? "")));
+  } catch (error) {
+    console.error(error);
+    answer({ type: "error", error: RuntimeError.from(error).toData() });
+    process.exit(1);
+  }
+  answer({ type: agent === undefined ? "other" : "ready", pid: process.pid });
+  await agent?.ended;
+  process.exit(0);
+}
+
+function answer(value: unknown): void {
+  try {
+    writeSync(READY_FD, `${JSON.stringify(value)}\n`);
+  } catch {
+    // The bootstrap is gone; whoever comes next finds the socket.
+  }
+}
+
+void main();

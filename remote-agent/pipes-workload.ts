@@ -1,0 +1,88 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Readable } from "node:stream";
+import { RuntimeError } from "../src/wire/errors.ts";
+import type { LaunchSpec, OutputName, Workload, WorkloadEvents } from "./workload.ts";
+
+/**
+ * Starts a process with three pipes, as leader of a new session.
+ * @throws RuntimeError spawn-failed when the kernel refuses to execute it
+ */
+export function launchWithPipes(spec: LaunchSpec, events: WorkloadEvents): Workload {
+  const child = spawn(spec.program, spec.argv.slice(1), {
+    argv0: spec.argv[0],
+    cwd: spec.cwd,
+    env: spec.env,
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  if (child.pid === undefined) throw launchFailure(spec, child);
+  return new PipesWorkload(child, child.pid, events);
+}
+
+/** Node reports the failure later, as an event; the reason is in it, but the caller needs an answer now. */
+function launchFailure(spec: LaunchSpec, child: ChildProcess): RuntimeError {
+  child.on("error", () => {});
+  return new RuntimeError(
+    "spawn-failed",
+    `The system refused to execute ${spec.program}`,
+    "Check that its interpreter exists and that argv and environment are not too long",
+  );
+}
+
+class PipesWorkload implements Workload {
+  readonly outputs = ["stdout", "stderr"] as const;
+  readonly pid: number;
+  readonly #child: ChildProcess;
+  readonly #draining = new Set<OutputName>();
+
+  constructor(child: ChildProcess, pid: number, events: WorkloadEvents) {
+    this.pid = pid;
+    this.#child = child;
+    for (const output of this.outputs) {
+      const stream = child[output]!;
+      stream.on("data", (bytes: Buffer) => {
+        if (!this.#draining.has(output)) events.onOutput(output, bytes);
+      });
+      stream.on("error", () => {});
+      stream.once("close", () => events.onOutputEnd(output));
+    }
+    child.stdin!.on("error", () => events.onInputClosed());
+    child.on("error", () => {});
+    child.once("exit", (code, signal) => events.onExit({ code, signal }));
+  }
+
+  write(bytes: Buffer, onWritten: () => void): void {
+    const stdin = this.#child.stdin!;
+    if (stdin.destroyed || stdin.writableEnded) onWritten();
+    else stdin.write(bytes, () => onWritten());
+  }
+
+  endInput(): void {
+    this.#child.stdin!.end();
+  }
+
+  pauseOutput(output: OutputName): void {
+    this.#stream(output).pause();
+  }
+
+  resumeOutput(output: OutputName): void {
+    this.#stream(output).resume();
+  }
+
+  closeOutput(output: OutputName): void {
+    this.#stream(output).destroy();
+  }
+
+  drainOutput(output: OutputName): void {
+    this.#draining.add(output);
+    this.#stream(output).resume();
+  }
+
+  resize(): void {
+    throw new RuntimeError("control-invalid", "An execution with pipes has no terminal to resize", "Start it with a pty");
+  }
+
+  #stream(output: OutputName): Readable {
+    return this.#child[output]!;
+  }
+}

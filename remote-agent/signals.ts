@@ -1,0 +1,16 @@
+import { constants } from "node:os";
+import { RuntimeError } from "../src/wire/errors.ts";
+
+/**
+ * @param name with or without the SIG prefix, as kill(1) takes it
+ * @returns the number of that signal on this system
+ * @throws RuntimeError signal-unknown
+ */
+export function signalNumber(name: string): number {
+  const full = name.startsWith("SIG") ? name : `SIG${name}`;
+  const number = (constants.signals as Record<string, number>)[full];
+  if (number === undefined) {
+    throw new RuntimeError("signal-unknown", `There is no signal named ${name} on the build host`, "Use a name such as SIGTERM");
+  }
+  return number;
+}

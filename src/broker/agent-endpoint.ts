@@ -1,0 +1,150 @@
+import type { Duplex } from "node:stream";
+import PQueue from "p-queue";
+import type { Carrier, RuntimeOptions } from "../ssh/index.ts";
+import { RuntimeError } from "../wire/errors.ts";
+import type { AgentFiles } from "./agent-files.ts";
+import { type AgentAddress, deployAgent } from "./deploy.ts";
+
+/** Channels that are kept open and unused, so that a dial costs no round trip. */
+const SPARE_CHANNELS = 4;
+/** Channel openings under way at once on one connection. */
+const OPENINGS_AT_ONCE = 16;
+
+/** One agent (a root folder) behind one SSH connection. Lives as long as the connection. */
+export class AgentEndpoint {
+  readonly #carrier: Carrier;
+  readonly #files: AgentFiles;
+  readonly #options: RuntimeOptions;
+  readonly #openings = new PQueue({ concurrency: OPENINGS_AT_ONCE });
+  #address: Promise<AgentAddress> | undefined;
+  #known: AgentAddress | undefined;
+  #spares: Duplex[] = [];
+  #refilling = 0;
+  #closed = false;
+
+  constructor(carrier: Carrier, files: AgentFiles, options: RuntimeOptions) {
+    this.#carrier = carrier;
+    this.#files = files;
+    this.#options = options;
+  }
+
+  get address(): AgentAddress | undefined {
+    return this.#known;
+  }
+
+  get spares(): number {
+    return this.#spares.length;
+  }
+
+  /**
+   * A byte stream to the agent, which is deployed and started when it is not there.
+   * @throws RuntimeError from the deployment or of the lost connection
+   */
+  async openChannel(progress: (text: string) => void): Promise<Duplex> {
+    const spare = this.#spares.shift();
+    if (spare !== undefined) {
+      spare.removeAllListeners();
+      this.#refill();
+      return spare;
+    }
+    const channel = await this.#openFresh(progress);
+    this.#refill();
+    return channel;
+  }
+
+  async #openFresh(progress: (text: string) => void): Promise<Duplex> {
+    const address = await this.#located(progress);
+    try {
+      return await this.#open(address);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+    }
+    // The agent has ended since: it was idle, was killed, or its host restarted behind a proxy that kept the connection.
+    if (this.#known === address) this.#forget();
+    const restarted = await this.#located(progress);
+    try {
+      return await this.#open(restarted);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      throw new RuntimeError(
+        "forwarding-refused",
+        `The SSH server on ${this.#options.host} does not forward streams to unix sockets`,
+        "Set AllowTcpForwarding and AllowStreamLocalForwarding to yes in its sshd_config",
+        { cause: error },
+      );
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const spare of this.#spares) spare.destroy();
+    this.#spares = [];
+  }
+
+  #open(address: AgentAddress): Promise<Duplex> {
+    return this.#openings.add(() => this.#carrier.openStream(address.socket));
+  }
+
+  /** Single flight: whoever asks while a deployment is under way waits for that one. */
+  #located(progress: (text: string) => void): Promise<AgentAddress> {
+    this.#address ??= deployAgent(this.#carrier, this.#files, {
+      host: this.#options.host,
+      root: this.#options.root,
+      node: this.#options.node,
+      deadlineMs: this.#options.connectTimeoutMs,
+      progress,
+    }).then(
+      (address) => {
+        this.#known = address;
+        return address;
+      },
+      (error) => {
+        this.#address = undefined;
+        throw error;
+      },
+    );
+    return this.#address;
+  }
+
+  #forget(): void {
+    this.#address = undefined;
+    this.#known = undefined;
+  }
+
+  #refill(): void {
+    const address = this.#known;
+    while (address !== undefined && !this.#closed && this.#spares.length + this.#refilling < SPARE_CHANNELS) {
+      this.#refilling += 1;
+      this.#open(address)
+        .then(
+          (channel) => this.#keep(channel),
+          () => {
+            // The next dial that finds no spare meets the same problem and reports it.
+          },
+        )
+        .finally(() => {
+          this.#refilling -= 1;
+        });
+    }
+  }
+
+  #keep(channel: Duplex): void {
+    if (this.#closed) {
+      channel.destroy();
+      return;
+    }
+    const drop = () => {
+      this.#spares = this.#spares.filter((spare) => spare !== channel);
+      channel.destroy();
+    };
+    channel.on("error", drop);
+    channel.on("close", drop);
+    channel.on("end", drop);
+    this.#spares.push(channel);
+  }
+}
+
+/** OpenSSH answers alike when nothing listens and when it does not forward; only a fresh agent tells them apart. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof RuntimeError && (error.code === "stream-refused" || error.code === "forwarding-refused");
+}

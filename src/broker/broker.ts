@@ -1,0 +1,186 @@
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { parseRuntimeOptions } from "../ssh/index.ts";
+import { RuntimeError } from "../wire/errors.ts";
+import { DialLineReader, type DialReply, type DialRequest, DialRequestSchema } from "../wire/dial.ts";
+import { type Claim, claimName, securePrivateFolder } from "../wire/rendezvous.ts";
+import { sendAbandon } from "./abandon.ts";
+import type { AgentFiles } from "./agent-files.ts";
+import type { ChannelRequest } from "./host.ts";
+import { Pool } from "./pool.ts";
+import { splice } from "./splice.ts";
+
+/** Milliseconds that the agent gets to close a finished operation before its wrapper counts as gone. */
+const FAREWELL_MS = 100;
+/** Until the first dial says otherwise. */
+const DEFAULT_IDLE_MS = 600_000;
+/** Milliseconds within which a client has to send its whole line. */
+const LINE_DEADLINE_MS = 10_000;
+
+/** The connection pool of one user. It never looks into the wire protocol and holds no state of an execution. */
+export class Broker {
+  readonly #pool: Pool;
+  readonly #claim: Claim;
+  #wrappers = 0;
+  #abandoning = 0;
+  #idleMs = DEFAULT_IDLE_MS;
+  #idleTimer: NodeJS.Timeout | undefined;
+  #finish: () => void = () => {};
+
+  /** Resolves when this broker has ended, because it was idle or was told to stop. */
+  readonly ended: Promise<void>;
+
+  /**
+   * @returns undefined when another broker of this build already serves
+   * @throws RuntimeError runtime-folder-unsafe
+   */
+  static async start(folder: string, name: string, files: AgentFiles): Promise<Broker | undefined> {
+    securePrivateFolder(folder);
+    let broker: Broker | undefined;
+    const early: Socket[] = [];
+    const claim = await claimName(folder, name, (socket) => {
+      if (broker === undefined) early.push(socket);
+      else broker.#accept(socket);
+    });
+    if (claim === undefined) return undefined;
+    broker = new Broker(claim, files);
+    for (const socket of early) broker.#accept(socket);
+    return broker;
+  }
+
+  private constructor(claim: Claim, files: AgentFiles) {
+    this.#claim = claim;
+    this.#pool = new Pool(files);
+    this.ended = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+    this.#watchIdle();
+  }
+
+  #accept(socket: Socket): void {
+    this.#wrappers += 1;
+    clearTimeout(this.#idleTimer);
+    socket.on("error", () => {});
+    socket.once("close", () => {
+      this.#wrappers -= 1;
+      this.#watchIdle();
+    });
+    this.#readRequest(socket);
+  }
+
+  #readRequest(socket: Socket): void {
+    const reader = new DialLineReader();
+    const timer = setTimeout(() => socket.destroy(), LINE_DEADLINE_MS);
+    socket.once("close", () => clearTimeout(timer));
+    const onData = (chunk: Buffer) => {
+      let request: DialRequest;
+      try {
+        reader.push(chunk);
+        const line = reader.next();
+        if (line === undefined) return;
+        request = DialRequestSchema.parse(JSON.parse(line));
+      } catch {
+        socket.destroy();
+        return;
+      }
+      clearTimeout(timer);
+      socket.off("data", onData);
+      socket.pause();
+      const rest = reader.rest();
+      if (rest.length > 0) socket.unshift(rest);
+      void this.#serve(socket, request);
+    };
+    socket.on("data", onData);
+  }
+
+  async #serve(socket: Socket, request: DialRequest): Promise<void> {
+    switch (request.type) {
+      case "status":
+        socket.end(line({ type: "status", pid: process.pid, hosts: this.#pool.status() }));
+        return;
+      case "stop":
+        socket.end(line({ type: "stopping", pid: process.pid }), () => this.#stop());
+        return;
+      case "dial":
+        await this.#dial(socket, request);
+    }
+  }
+
+  async #dial(socket: Socket, request: Extract<DialRequest, { type: "dial" }>): Promise<void> {
+    const gone = new AbortController();
+    socket.once("close", () => gone.abort());
+    let channelRequest: ChannelRequest | undefined;
+    try {
+      const options = parseRuntimeOptions(request.options);
+      this.#idleMs = options.brokerIdleMs;
+      channelRequest = {
+        options,
+        caller: definedOnly(request.caller),
+        patienceMs: request.patienceMs ?? 0,
+        progress: (text) => socket.write(line({ type: "progress", text })),
+        signal: gone.signal,
+      };
+      const channel = await this.#pool.openChannel(channelRequest);
+      if (gone.signal.aborted) channel.destroy();
+      else this.#join(socket, channel, request.session, channelRequest);
+    } catch (error) {
+      socket.end(line({ type: "error", error: RuntimeError.from(error).toData() }));
+    }
+    // A wrapper that went away while it waited to resume has left its workload running.
+    if (gone.signal.aborted) this.#abandon(request.session, channelRequest);
+  }
+
+  #join(socket: Socket, channel: Duplex, session: string | undefined, channelRequest: ChannelRequest): void {
+    socket.write(line({ type: "connected" }));
+    splice(socket, channel, (farEndedFirst) => {
+      if (farEndedFirst) return;
+      // The agent closes what is finished; a wrapper that goes away before that may leave something running.
+      const farewell = setTimeout(() => {
+        this.#abandon(session, channelRequest);
+        channel.destroy();
+      }, FAREWELL_MS);
+      channel.once("end", () => clearTimeout(farewell));
+    });
+  }
+
+  /** Delivers the message for as long as an agent would keep the workload; after that it has ended it by itself. */
+  #abandon(session: string | undefined, request: ChannelRequest | undefined): void {
+    if (session === undefined || request === undefined) return;
+    this.#abandoning += 1;
+    void this.#deliverAbandon(session, request);
+  }
+
+  async #deliverAbandon(session: string, request: ChannelRequest): Promise<void> {
+    try {
+      const patienceMs = request.options.reconnectWindowMs;
+      const channel = await this.#pool.openChannel({ ...request, patienceMs, progress: () => {}, signal: new AbortController().signal });
+      await sendAbandon(channel, session);
+    } catch (error) {
+      console.error(new Date().toISOString(), `could not abandon a session: ${RuntimeError.from(error).toLine()}`);
+    } finally {
+      this.#abandoning -= 1;
+      this.#watchIdle();
+    }
+  }
+
+  #watchIdle(): void {
+    clearTimeout(this.#idleTimer);
+    if (this.#wrappers > 0 || this.#abandoning > 0) return;
+    this.#idleTimer = setTimeout(() => this.#stop(), this.#idleMs);
+  }
+
+  /** Gives up the name first, so that nobody dials a broker that is about to end. */
+  #stop(): void {
+    this.#claim.release();
+    this.#pool.close();
+    this.#finish();
+  }
+}
+
+function line(reply: DialReply): string {
+  return `${JSON.stringify(reply)}\n`;
+}
+
+function definedOnly<T extends object>(value: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as { [K in keyof T]?: NonNullable<T[K]> };
+}

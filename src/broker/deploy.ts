@@ -1,0 +1,179 @@
+import { randomBytes } from "node:crypto";
+import type { Readable } from "node:stream";
+import * as z from "zod/mini";
+import type { Carrier } from "../ssh/index.ts";
+import { oneLine, RuntimeError } from "../wire/errors.ts";
+import { PREAMBLE } from "../wire/frame.ts";
+import type { AgentFiles } from "./agent-files.ts";
+import { probeScript } from "./probe-script.ts";
+
+/** Detects a host, puts the agent there when it is missing, and makes sure that it runs: all in one session command. */
+
+export interface AgentAddress {
+  /** Path of the agent's socket on the host. */
+  socket: string;
+  pid: number;
+  build: string;
+  node: string;
+  platform: string;
+}
+
+export interface DeployOptions {
+  /** Host as the user calls it, for messages. */
+  host: string;
+  root: string;
+  node: string | undefined;
+  /** Milliseconds for everything but the transfer of files. */
+  deadlineMs: number;
+  progress(text: string): void;
+}
+
+/** Idle time after which an agent on a host exits, in ms. The broker's spare channels keep it while the broker lives. */
+const AGENT_IDLE_MS = 60_000;
+/** How much of what a host prints beside our lines is kept for an error message, in bytes. */
+const MAX_NOISE_BYTES = 16 * 1024;
+const MAX_LINE_BYTES = 64 * 1024;
+
+const LineSchema = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("node") }),
+  z.object({ type: z.literal("no-node"), old: z.boolean() }),
+  z.object({ type: z.literal("host"), platform: z.string(), libc: z.string(), node: z.string() }),
+  z.object({ type: z.literal("need"), files: z.array(z.string()) }),
+  z.object({ type: z.literal("ready"), socket: z.string(), pid: z.int(), build: z.string() }),
+  z.object({ type: z.literal("error"), code: z.string(), message: z.string(), remedy: z.string() }),
+]);
+
+/**
+ * @throws RuntimeError node-missing, node-too-old, root-not-writable, root-not-executable, deploy-failed, agent-start-failed
+ */
+export async function deployAgent(carrier: Carrier, files: AgentFiles, options: DeployOptions): Promise<AgentAddress> {
+  const mark = `@paseo-${randomBytes(12).toString("hex")}@`;
+  const channel = await carrier.run("/bin/sh");
+  const noise = new Noise();
+  channel.stderr.on("data", (chunk: Buffer) => noise.add(chunk));
+  channel.stdin.on("error", () => {});
+  const deadline = new Deadline(options, () => channel.stdin.destroy());
+  channel.stdin.write(probeScript(mark, options.node));
+  let host = { platform: "", node: "" };
+  try {
+    for await (const text of markedLines(channel.stdout, mark, noise)) {
+      const line = LineSchema.parse(JSON.parse(text));
+      switch (line.type) {
+        case "node":
+          channel.stdin.write(bootstrapProgram(files.bootstrap));
+          channel.stdin.write(`${JSON.stringify(parameters(mark, files, options))}\n`);
+          break;
+        case "no-node":
+          throw noNode(options, line.old);
+        case "host":
+          host = line;
+          break;
+        case "need":
+          options.progress(`Putting the agent on ${options.host} (${line.files.length} files)`);
+          deadline.stop();
+          for (const path of line.files) channel.stdin.write(files.read(path));
+          break;
+        case "ready":
+          return { socket: line.socket, pid: line.pid, build: line.build, node: host.node, platform: host.platform };
+        case "error":
+          throw RuntimeError.fromData(line);
+      }
+    }
+    throw deadline.error() ?? ended(options, noise);
+  } catch (error) {
+    throw deadline.error() ?? (error instanceof RuntimeError ? error : ended(options, noise));
+  } finally {
+    deadline.stop();
+    channel.stdin.end();
+  }
+}
+
+function parameters(mark: string, files: AgentFiles, options: DeployOptions): object {
+  return {
+    mark,
+    root: options.root,
+    build: files.manifest.build,
+    wireVersion: PREAMBLE.at(-1),
+    files: files.manifest.files,
+    idleMs: AGENT_IDLE_MS,
+  };
+}
+
+function bootstrapProgram(text: Buffer): Buffer {
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(text.length);
+  return Buffer.concat([length, text]);
+}
+
+/** Yields what follows the mark on each of our lines; everything else is noise of the account's start-up files. */
+async function* markedLines(stdout: Readable, mark: string, noise: Noise): AsyncGenerator<string> {
+  let pending = "";
+  for await (const chunk of stdout as AsyncIterable<Buffer>) {
+    pending += chunk.toString("utf8");
+    const lines = pending.split("\n");
+    pending = lines.pop() ?? "";
+    if (pending.length > MAX_LINE_BYTES) pending = "";
+    for (const line of lines) {
+      if (line.startsWith(`${mark} `)) yield line.slice(mark.length + 1);
+      else noise.add(Buffer.from(`${line}\n`));
+    }
+  }
+}
+
+class Noise {
+  #text = "";
+
+  add(chunk: Buffer): void {
+    if (this.#text.length < MAX_NOISE_BYTES) this.#text += chunk.toString("utf8");
+  }
+
+  /** The last thing that was printed, since that is where a reason stands. */
+  lastLine(): string {
+    return oneLine(this.#text.trimEnd().split("\n").at(-1) ?? "").slice(0, 300);
+  }
+}
+
+class Deadline {
+  readonly #options: DeployOptions;
+  readonly #timer: NodeJS.Timeout;
+  #passed = false;
+
+  constructor(options: DeployOptions, onPassed: () => void) {
+    this.#options = options;
+    this.#timer = setTimeout(() => {
+      this.#passed = true;
+      onPassed();
+    }, options.deadlineMs);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  error(): RuntimeError | undefined {
+    if (!this.#passed) return undefined;
+    return new RuntimeError(
+      "agent-start-failed",
+      `${this.#options.host} did not start the agent within ${this.#options.deadlineMs / 1000} s`,
+      "Check that a login there works without questions, or raise the option connectTimeoutMs",
+    );
+  }
+}
+
+function noNode(options: DeployOptions, old: boolean): RuntimeError {
+  if (old) {
+    return new RuntimeError("node-too-old", `The node on ${options.host} is older than version 18`, "Install a newer one there, or name one with the option node");
+  }
+  return options.node === undefined
+    ? new RuntimeError("node-missing", `No node was found on ${options.host}`, "Install Node 18 or newer there, or name its path with the option node")
+    : new RuntimeError("node-missing", `There is no node at ${options.node} on ${options.host}`, "Correct the option node");
+}
+
+function ended(options: DeployOptions, noise: Noise): RuntimeError {
+  const last = noise.lastLine();
+  return new RuntimeError(
+    "agent-start-failed",
+    `The login shell on ${options.host} ended before the agent was started${last === "" ? "" : ` (it said: ${last})`}`,
+    `Check that this works: ssh ${options.host} /bin/sh`,
+  );
+}

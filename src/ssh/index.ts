@@ -1,0 +1,9 @@
+/**
+ * Reaching a build host over SSH: what the options and ssh_config say about it, whether its key is known, which keys
+ * log in, and a connection that opens byte streams and runs commands. The wrapper imports `options.ts` alone, since
+ * everything here loads ssh2.
+ */
+export type { Carrier, CommandChannel, CommandExit } from "./carrier.ts";
+export { OPTION_NAMES, parseRuntimeOptions, type RuntimeOptions, RuntimeOptionsSchema } from "./options.ts";
+export { type ConnectOptions, connectSsh2 } from "./ssh2-connect.ts";
+export { type CallerEnvironment, resolveTarget, type SshTarget, targetKey, targetName } from "./target.ts";

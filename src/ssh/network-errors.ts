@@ -1,0 +1,67 @@
+import { RuntimeError } from "../wire/errors.ts";
+import { type SshTarget, targetName } from "./target.ts";
+
+/** What a person reads when no connection came about, decided by the system's error code (errno(3), getaddrinfo(3)). */
+export function connectError(error: unknown, target: SshTarget): RuntimeError {
+  const code = systemCode(error);
+  const name = targetName(target);
+  switch (code) {
+    case "ENOTFOUND":
+    case "ENODATA":
+    case "EAI_AGAIN":
+    case "EAI_NODATA":
+    case "EAI_NONAME":
+    case "EAI_FAIL":
+      return new RuntimeError(
+        "host-unknown",
+        `The host name "${target.host}" cannot be resolved (${code})`,
+        `Check the host, or what ssh_config says about "${target.alias}"`,
+        { cause: error },
+      );
+    case "ECONNREFUSED":
+      return new RuntimeError(
+        "connection-refused",
+        `${target.host} refuses connections on port ${target.port}`,
+        "Check the port, and that an SSH server runs there",
+        { cause: error },
+      );
+    case "ETIMEDOUT":
+      return timeoutError(target, { cause: error });
+    case "EHOSTUNREACH":
+    case "EHOSTDOWN":
+    case "ENETUNREACH":
+    case "ENETDOWN":
+    case "EADDRNOTAVAIL":
+      return new RuntimeError("connection-failed", `There is no route to ${target.host} (${code})`, "Check the network or VPN", { cause: error });
+    default:
+      return new RuntimeError(
+        "connection-failed",
+        `The connection to ${name} ended before it was established (${code ?? textOf(error)})`,
+        "Check that an SSH server answers there, and its log",
+        { cause: error },
+      );
+  }
+}
+
+export function timeoutError(target: SshTarget, options?: { cause: unknown }): RuntimeError {
+  return new RuntimeError(
+    "connection-timeout",
+    `${targetName(target)} did not answer within ${target.connectTimeoutMs} ms`,
+    "Check the network, or raise the option connectTimeoutMs",
+    options,
+  );
+}
+
+export function lostError(target: SshTarget, reason: string): RuntimeError {
+  return new RuntimeError("connection-lost", `The connection to ${targetName(target)} was lost (${reason})`, "Check the network and try again");
+}
+
+/** Node tries several addresses and then reports an aggregate, which carries the code of one of its errors. */
+function systemCode(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return typeof code === "string" ? code : undefined;
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message.slice(0, 200) : String(error).slice(0, 200);
+}

@@ -1,0 +1,194 @@
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Client, ClientChannel } from "ssh2";
+import { RuntimeError } from "../wire/errors.ts";
+import type { Carrier, CommandChannel, CommandExit } from "./carrier.ts";
+import { ChannelStream } from "./channel-stream.ts";
+import { lostError } from "./network-errors.ts";
+import { type SshTarget, targetName } from "./target.ts";
+
+/**
+ * Keepalive intervals without a single byte from the server after which the link counts as dead: with 5 s, at most 20 s
+ * after the last byte. ssh2's own counting is not used: it takes only an answer to a keepalive for life, and on a slow
+ * link with a bulk transfer the answer queues behind megabytes that do arrive.
+ */
+const SILENT_INTERVALS = 3;
+
+/** RFC 4254, 5.1. */
+const OpenFailure = { AdministrativelyProhibited: 1, ConnectFailed: 2, UnknownChannelType: 3 } as const;
+
+/** Longer paths do not fit into a socket address anywhere. Bytes. */
+const MAX_SOCKET_PATH_BYTES = 107;
+
+/**
+ * A connection of ssh2. Channel windows are ssh2's: 2 MiB to receive, which its API cannot change; so one stream
+ * receives at most 2 MiB per round trip.
+ */
+export class Ssh2Carrier implements Carrier {
+  readonly closed: Promise<RuntimeError | undefined>;
+  readonly #client: Client;
+  readonly #socket: Socket;
+  readonly #target: SshTarget;
+  readonly #streams = new Set<ChannelStream>();
+  readonly #liveness: NodeJS.Timeout;
+  #resolveClosed!: (reason: RuntimeError | undefined) => void;
+  #end: { reason: RuntimeError | undefined } | undefined;
+  #bytesSeen = 0;
+  #silentIntervals = 0;
+
+  /** @param hostKeyRefusal why a later key exchange was refused, if it was */
+  constructor(client: Client, socket: Socket, target: SshTarget, hostKeyRefusal: () => RuntimeError | undefined) {
+    this.#client = client;
+    this.#socket = socket;
+    this.#target = target;
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve;
+    });
+    client.on("error", (error) => this.#finish(hostKeyRefusal() ?? lostError(target, error.message)));
+    client.on("close", () => this.#finish(lostError(target, "the server closed the connection")));
+    this.#liveness = setInterval(() => this.#checkLiveness(), target.keepaliveIntervalMs);
+    this.#liveness.unref();
+  }
+
+  openStream(socketPath: string): Promise<Duplex> {
+    if (socketPath === "" || socketPath.includes("\0") || Buffer.byteLength(socketPath) > MAX_SOCKET_PATH_BYTES) {
+      return Promise.reject(new RuntimeError("stream-refused", `"${socketPath}" cannot be the path of a unix socket`, "Choose a shorter root"));
+    }
+    return this.#open(
+      (callback) => this.#client.openssh_forwardOutStreamLocal(socketPath, callback),
+      (channel) => this.#adopt(channel),
+      (reason) => this.#streamRefused(socketPath, reason),
+    );
+  }
+
+  run(command: string): Promise<CommandChannel> {
+    return this.#open(
+      (callback) => this.#client.exec(command, callback),
+      (channel) => this.#commandChannel(channel),
+      () =>
+        new RuntimeError(
+          "session-refused",
+          `${targetName(this.#target)} does not start a command`,
+          "The account may have no shell, or the server's MaxSessions is reached; see the server's log",
+        ),
+    );
+  }
+
+  close(): void {
+    if (this.#end !== undefined) return;
+    this.#client.end();
+    this.#finish(undefined);
+  }
+
+  /**
+   * The deadline is ours and covers the opening itself: over a half-open link no answer ever comes.
+   *
+   * @param refused makes the error for the server's reason number, undefined when it gave none
+   */
+  #open<Result>(
+    request: (callback: (error: Error | undefined, channel: ClientChannel) => void) => void,
+    accept: (channel: ClientChannel) => Result,
+    refused: (reason: number | undefined) => RuntimeError,
+  ): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      let expired = false;
+      const deadline = setTimeout(() => {
+        expired = true;
+        reject(
+          new RuntimeError(
+            "connection-timeout",
+            `${targetName(this.#target)} did not open a channel within ${this.#target.connectTimeoutMs} ms`,
+            "Check the network and try again",
+          ),
+        );
+      }, this.#target.connectTimeoutMs);
+      const settle = (error: (Error & { reason?: unknown }) | undefined, channel: ClientChannel) => {
+        clearTimeout(deadline);
+        if (!error && expired) discard(channel);
+        else if (!error) resolve(accept(channel));
+        else if (this.#end !== undefined || !this.#socket.readable) reject(this.#lost());
+        else reject(refused(typeof error.reason === "number" ? error.reason : undefined));
+      };
+      if (this.#end !== undefined) {
+        clearTimeout(deadline);
+        reject(this.#lost());
+        return;
+      }
+      try {
+        request(settle);
+      } catch {
+        // ssh2 throws "Not connected" when the socket has ended and its "close" is still to come.
+        clearTimeout(deadline);
+        reject(this.#lost());
+      }
+    });
+  }
+
+  #streamRefused(socketPath: string, reason: number | undefined): RuntimeError {
+    const name = targetName(this.#target);
+    if (reason === OpenFailure.AdministrativelyProhibited || reason === OpenFailure.UnknownChannelType) {
+      return new RuntimeError(
+        "forwarding-refused",
+        `${name} does not allow streams to unix sockets`,
+        "Allow AllowStreamLocalForwarding and AllowTcpForwarding in sshd_config, or nothing: a slower way is used then",
+      );
+    }
+    return new RuntimeError(
+      "stream-refused",
+      `${name} did not open a stream to ${socketPath}: nothing listens there, or the server does not allow such streams`,
+      "Check AllowStreamLocalForwarding, AllowTcpForwarding and DisableForwarding in sshd_config",
+    );
+  }
+
+  #adopt(channel: ClientChannel): ChannelStream {
+    const stream = new ChannelStream(channel);
+    if (this.#end !== undefined) {
+      stream.destroy(this.#lost());
+      return stream;
+    }
+    this.#streams.add(stream);
+    stream.once("close", () => this.#streams.delete(stream));
+    return stream;
+  }
+
+  #commandChannel(channel: ClientChannel): CommandChannel {
+    const exit = new Promise<CommandExit>((resolve) => {
+      channel.once("exit", (code: number | null, signal?: string) => resolve({ code, signal: signal ?? null }));
+      channel.once("close", () => resolve({ code: null, signal: null }));
+    });
+    const stream = this.#adopt(channel);
+    return { stdin: stream, stdout: stream, stderr: channel.stderr, exit };
+  }
+
+  #checkLiveness(): void {
+    const { bytesRead } = this.#socket;
+    this.#silentIntervals = bytesRead === this.#bytesSeen ? this.#silentIntervals + 1 : 0;
+    this.#bytesSeen = bytesRead;
+    if (this.#silentIntervals >= SILENT_INTERVALS) {
+      this.#finish(lostError(this.#target, `no answer for ${this.#silentIntervals * this.#target.keepaliveIntervalMs} ms`));
+    }
+  }
+
+  #finish(reason: RuntimeError | undefined): void {
+    if (this.#end !== undefined) return;
+    this.#end = { reason };
+    clearInterval(this.#liveness);
+    for (const stream of this.#streams) stream.destroy(this.#lost());
+    // After `close` the goodbye still leaves; a lost link takes nothing any more.
+    if (reason === undefined) this.#socket.destroySoon();
+    else this.#socket.destroy();
+    this.#resolveClosed(reason);
+  }
+
+  #lost(): RuntimeError {
+    return this.#end?.reason ?? lostError(this.#target, this.#end === undefined ? "the server closed the connection" : "it was closed");
+  }
+}
+
+/** A channel that opens after its deadline has nobody to close it. */
+function discard(channel: ClientChannel): void {
+  channel.on("error", () => {});
+  channel.resume();
+  channel.stderr.resume();
+  channel.destroy();
+}

@@ -1,0 +1,198 @@
+import { connect as connectTcp, type Socket } from "node:net";
+import ssh2, { type Client, type ClientErrorExtensions } from "ssh2";
+import { RuntimeError } from "../wire/errors.ts";
+import { Authenticator, planAuthentication } from "./auth.ts";
+import type { Carrier } from "./carrier.ts";
+import { HostKeyGuard } from "./host-key.ts";
+import { connectError, timeoutError } from "./network-errors.ts";
+import { algorithmsFor } from "./ssh2-algorithms.ts";
+import { Ssh2Carrier } from "./ssh2-carrier.ts";
+import { type SshTarget, targetName } from "./target.ts";
+import { assertSupportedBySsh2 } from "./unsupported.ts";
+
+export interface ConnectOptions {
+  /** The caller's SSH_AUTH_SOCK. The environment of this process is not looked at. */
+  authSock?: string | undefined;
+  /** Ends the attempt; without effect once connected. */
+  signal?: AbortSignal | undefined;
+  /** Receives one line per notable event, without secrets. */
+  log?: ((line: string) => void) | undefined;
+}
+
+type Phase = "connecting" | "authenticating" | "settled";
+
+/** RFC 4253, 11.1: reasons that a server gives when it has had enough of our attempts to log in. */
+const REFUSED_LOGIN = new Set([
+  2, // PROTOCOL_ERROR; OpenSSH's reason for "Too many authentication failures"
+  14, // NO_MORE_AUTH_METHODS_AVAILABLE
+]);
+
+/** Ours watches the link (see Ssh2Carrier); ssh2 only sends the questions. */
+const NEVER = 1_000_000_000;
+
+/**
+ * Connects and logs in with ssh2. The host key is checked before anything of ours is sent; one deadline,
+ * `connectTimeoutMs`, covers everything from the name lookup to the end of the login.
+ *
+ * @throws RuntimeError option-invalid, host-unknown, connection-refused, connection-timeout, connection-failed,
+ * host-key-unknown, host-key-changed, host-key-revoked, authentication-failed
+ */
+export async function connectSsh2(target: SshTarget, options: ConnectOptions = {}): Promise<Carrier> {
+  assertSupportedBySsh2(target);
+  const guard = new HostKeyGuard(target);
+  // The keys are read while the connection is being made.
+  const authenticator = planAuthentication(target, options.authSock).then((plan) => new Authenticator(target, plan));
+  return new Promise((resolve, reject) => {
+    const attempt = new Attempt(target, guard, options, resolve, reject);
+    authenticator.then(
+      (ready) => attempt.useAuthenticator(ready),
+      (error) => attempt.fail(RuntimeError.from(error)),
+    );
+    try {
+      attempt.start();
+    } catch (error) {
+      attempt.fail(RuntimeError.from(error));
+    }
+  });
+}
+
+class Attempt {
+  readonly #target: SshTarget;
+  readonly #guard: HostKeyGuard;
+  readonly #options: ConnectOptions;
+  readonly #resolve: (carrier: Carrier) => void;
+  readonly #reject: (error: RuntimeError) => void;
+  readonly #client: Client = new ssh2.Client();
+  readonly #startedAt = performance.now();
+  #socket: Socket | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+  #phase: Phase = "connecting";
+  #hostKeyRefusal: RuntimeError | undefined;
+  #authenticator: Authenticator | undefined;
+  #whenAuthenticator: (() => void) | undefined;
+
+  constructor(
+    target: SshTarget,
+    guard: HostKeyGuard,
+    options: ConnectOptions,
+    resolve: (carrier: Carrier) => void,
+    reject: (error: RuntimeError) => void,
+  ) {
+    this.#target = target;
+    this.#guard = guard;
+    this.#options = options;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  start(): void {
+    const { signal } = this.#options;
+    if (signal?.aborted) {
+      this.#onAbort();
+      return;
+    }
+    signal?.addEventListener("abort", this.#onAbort, { once: true });
+    this.#deadline = setTimeout(() => this.fail(timeoutError(this.#target)), this.#target.connectTimeoutMs);
+
+    const { addressFamily, bindAddress, host, port } = this.#target;
+    this.#socket = connectTcp({
+      host,
+      port,
+      family: addressFamily === "inet" ? 4 : addressFamily === "inet6" ? 6 : 0,
+      ...(bindAddress === undefined ? {} : { localAddress: bindAddress }),
+      // ssh2 leaves Nagle's algorithm on: a channel and one echo take 44 ms on loopback with it, 1 ms without.
+      noDelay: true,
+    });
+    this.#client.on("error", (error) => this.#onError(error));
+    this.#client.on("handshake", () => this.#onHandshake());
+    this.#client.on("ready", () => this.#onReady());
+    this.#client.on("close", () => this.#onError(new Error("the server closed the connection")));
+    this.#client.connect({
+      sock: this.#socket,
+      username: this.#target.user,
+      algorithms: algorithmsFor(this.#guard.knownTypes),
+      hostVerifier: (key: Buffer) => this.#acceptsHostKey(key),
+      authHandler: (accepts, partial, next) => {
+        this.#withAuthenticator((authenticator) => authenticator.handler(accepts, partial, next));
+      },
+      readyTimeout: 0,
+      keepaliveInterval: this.#target.keepaliveIntervalMs,
+      keepaliveCountMax: NEVER,
+      // Other servers have direct-streamlocal too, and those that do not say so.
+      strictVendor: false,
+    });
+  }
+
+  useAuthenticator(authenticator: Authenticator): void {
+    this.#authenticator = authenticator;
+    this.#whenAuthenticator?.();
+  }
+
+  fail(error: RuntimeError): void {
+    if (this.#phase === "settled") return;
+    this.#settle();
+    // Errors may still arrive while the socket goes away; the listener stays for them.
+    this.#socket?.destroy();
+    this.#reject(error);
+  }
+
+  #withAuthenticator(use: (authenticator: Authenticator) => void): void {
+    if (this.#authenticator !== undefined) use(this.#authenticator);
+    else this.#whenAuthenticator = () => use(this.#authenticator!);
+  }
+
+  #settle(): void {
+    this.#phase = "settled";
+    clearTimeout(this.#deadline);
+    this.#options.signal?.removeEventListener("abort", this.#onAbort);
+  }
+
+  readonly #onAbort = (): void => {
+    this.fail(new RuntimeError("connection-failed", `The connection to ${targetName(this.#target)} was given up before it was established`));
+  };
+
+  /** ssh2 calls it at every key exchange, those of an established connection included. */
+  #acceptsHostKey(key: Buffer): boolean {
+    this.#hostKeyRefusal = this.#guard.refusal(Buffer.from(key));
+    return this.#hostKeyRefusal === undefined;
+  }
+
+  #onHandshake(): void {
+    if (this.#phase !== "connecting") return;
+    this.#phase = "authenticating";
+    try {
+      this.#guard.fileNewKey();
+    } catch (error) {
+      this.fail(RuntimeError.from(error));
+    }
+  }
+
+  #onReady(): void {
+    if (this.#phase === "settled") return;
+    this.#settle();
+    this.#client.removeAllListeners("close");
+    this.#client.removeAllListeners("error");
+    this.#options.log?.(
+      `connected to ${targetName(this.#target)} with ${this.#authenticator?.lastTried ?? "no key"} in ${Math.round(performance.now() - this.#startedAt)} ms`,
+    );
+    this.#resolve(new Ssh2Carrier(this.#client, this.#socket!, this.#target, () => this.#hostKeyRefusal));
+  }
+
+  #onError(error: Error & ClientErrorExtensions): void {
+    if (this.#phase === "settled") return;
+    if (this.#hostKeyRefusal !== undefined) {
+      this.fail(this.#hostKeyRefusal);
+    } else if (this.#phase === "connecting") {
+      this.fail(connectError(error, this.#target));
+    } else if (error.level === "agent" || (error.level === "client-authentication" && !this.#authenticator?.exhausted)) {
+      // One key could not sign (the agent asked and was refused, say); ssh2 goes on to the next.
+      this.#options.log?.(`a key could not be used: ${error.message}`);
+    } else if (error.level === "client-authentication") {
+      this.fail(this.#authenticator!.failure());
+    } else if (this.#authenticator?.hasOffered && REFUSED_LOGIN.has(Number((error as { code?: unknown }).code))) {
+      this.fail(this.#authenticator.failure(error.message));
+    } else {
+      this.fail(connectError(error, this.#target));
+    }
+  }
+}

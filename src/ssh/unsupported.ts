@@ -1,0 +1,24 @@
+import { RuntimeError } from "../wire/errors.ts";
+import type { SshTarget } from "./target.ts";
+
+/**
+ * Refuses a target that asks for something ssh2 does not do. Leaving it out in silence would reach another host, or
+ * the right one in another way than the person decided.
+ *
+ * @throws RuntimeError option-invalid
+ */
+export function assertSupportedBySsh2(target: SshTarget): void {
+  const found: string[] = [];
+  if (target.proxyCommand !== undefined) found.push("ProxyCommand");
+  if (target.proxyJump !== undefined) found.push(`ProxyJump (${target.proxyJump})`);
+  if (target.certificateFiles.length > 0) found.push("CertificateFile");
+  if (target.knownHostsCommand !== undefined) found.push("KnownHostsCommand");
+  if (target.forwardAgent) found.push("the option forwardAgent");
+  if (target.carrier === "openssh") found.push('the option carrier "openssh"');
+  if (found.length === 0) return;
+  throw new RuntimeError(
+    "option-invalid",
+    `"${target.alias}" asks for ${found.join(" and ")}, which this version does not support yet`,
+    "Name a host that can be reached directly, or remove the setting from ssh_config or the options",
+  );
+}

@@ -1,0 +1,22 @@
+/**
+ * Every bound of wire protocol v1 in one place. A bound is checked before anything is allocated for what it bounds.
+ */
+
+/**
+ * Bytes of one stream that may be sent and not yet acknowledged. A sender may pass it by less than one data frame.
+ * 2 MiB, not the 1 MiB of the first design: at 100 ms of round-trip time a window of 1 MiB gives half of what
+ * OpenSSH's own 2 MiB channel window gives.
+ */
+export const STREAM_WINDOW_BYTES = 2 * 1024 * 1024;
+
+/** A receiver acknowledges at the latest after this many bytes; an eighth of a window keeps the sender moving. */
+export const ACKNOWLEDGE_STEP_BYTES = STREAM_WINDOW_BYTES / 8;
+
+/** Bytes of data in one data frame. Small enough that a keystroke never waits long behind one. */
+export const MAX_DATA_BYTES = 128 * 1024;
+
+/** Controls or events that may be sent and not yet acknowledged. */
+export const MESSAGE_WINDOW = 256;
+
+/** Milliseconds within which the other side has to send its whole preamble once it has sent a first byte. */
+export const PREAMBLE_DEADLINE_MS = 10_000;

@@ -1,0 +1,71 @@
+import { fstatSync, write } from "node:fs";
+import { Socket } from "node:net";
+
+/**
+ * Descriptor 1 or 2 as a sink of raw bytes, whatever it is. Calls back when the operating system has the bytes, which
+ * is when they may be acknowledged.
+ */
+export interface ByteSink {
+  write(bytes: Buffer, onWritten: () => void): void;
+}
+
+/** @param onBroken called once when nobody reads there any more */
+export function openByteSink(fd: number, onBroken: () => void): ByteSink {
+  const kind = fstatSync(fd);
+  return kind.isFIFO() || kind.isSocket() ? new PipeSink(fd, onBroken) : new FileSink(fd, onBroken);
+}
+
+class PipeSink implements ByteSink {
+  readonly #socket: Socket;
+
+  constructor(fd: number, onBroken: () => void) {
+    this.#socket = new Socket({ fd, readable: false, writable: true });
+    this.#socket.once("error", () => onBroken());
+  }
+
+  write(bytes: Buffer, onWritten: () => void): void {
+    this.#socket.write(bytes, (error) => {
+      if (!error) onWritten();
+    });
+  }
+}
+
+class FileSink implements ByteSink {
+  readonly #fd: number;
+  readonly #onBroken: () => void;
+  #queue: { bytes: Buffer; onWritten: () => void }[] = [];
+  #broken = false;
+
+  constructor(fd: number, onBroken: () => void) {
+    this.#fd = fd;
+    this.#onBroken = onBroken;
+  }
+
+  write(bytes: Buffer, onWritten: () => void): void {
+    this.#queue.push({ bytes, onWritten });
+    if (this.#queue.length === 1) this.#next();
+  }
+
+  #next(): void {
+    const next = this.#queue[0];
+    if (next === undefined || this.#broken) return;
+    write(this.#fd, next.bytes, (error, written) => {
+      if (error?.code === "EAGAIN") {
+        setTimeout(() => this.#next(), 1);
+        return;
+      }
+      if (error) {
+        this.#broken = true;
+        this.#onBroken();
+        return;
+      }
+      if (written < next.bytes.length) {
+        next.bytes = next.bytes.subarray(written);
+      } else {
+        this.#queue.shift();
+        next.onWritten();
+      }
+      this.#next();
+    });
+  }
+}

@@ -1,0 +1,180 @@
+import type { Readable } from "node:stream";
+import { RuntimeError } from "../../wire/errors.ts";
+import { createContext } from "../context.ts";
+import { findHelper, workspaceShape } from "../helper.ts";
+import { newSession } from "../session.ts";
+import { writeAll } from "../synchronous-io.ts";
+import { type ByteSink, openByteSink } from "./byte-sink.ts";
+import { openByteSource } from "./byte-source.ts";
+import { ControlChannel, type TerminalControl } from "./control-channel.ts";
+import { EventChannel } from "./event-channel.ts";
+import { ExecutionClient, type ExecutionEvents, type OutputName } from "./execution-client.ts";
+import { mirrorExit } from "./mirror.ts";
+
+const CONTROL_FD = 3;
+const EVENT_FD = 4;
+/** A status that few programs use, so that a failure of this runtime is told apart from one of the workload. */
+const FAILURE_STATUS = 125;
+/** Signals that reach the wrapper and belong to the workload (contract, "Exec file descriptors"). */
+const FORWARDED_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/** The contract's exec: joins descriptors 0 to 4 to an execution on the host, and ends as the workload ended. */
+export async function exec(workspaceId: string): Promise<void> {
+  const eventChannel = new EventChannel(EVENT_FD);
+  try {
+    const controlChannel = new ControlChannel(CONTROL_FD);
+    const session = new ExecSession(workspaceId, controlChannel, eventChannel);
+    await session.run();
+  } catch (error) {
+    fail(eventChannel, RuntimeError.from(error));
+  }
+}
+
+function fail(eventChannel: EventChannel, error: RuntimeError): never {
+  try {
+    eventChannel.error(error.toLine());
+  } catch {
+    // Nobody reads events; the status still tells.
+  }
+  try {
+    writeAll(2, `${error.toLine()}\n`);
+  } catch {
+    // Nor errors.
+  }
+  process.exit(FAILURE_STATUS);
+}
+
+class ExecSession implements ExecutionEvents {
+  readonly #controlChannel: ControlChannel;
+  readonly #eventChannel: EventChannel;
+  readonly #client: ExecutionClient;
+  readonly #mode: "pipes" | "pty";
+  readonly #sinks: Record<OutputName, ByteSink>;
+  #input: Readable | undefined;
+  /** Input that has been read, waiting for the resizes before it to be applied. */
+  #heldInput: Buffer[] = [];
+  #inputEnded = false;
+  #unansweredResizes = 0;
+
+  constructor(workspaceId: string, controlChannel: ControlChannel, eventChannel: EventChannel) {
+    const spawn = controlChannel.readSpawn();
+    const context = createContext(spawn.options);
+    const { runtimeInstanceId, execId, argv, cwd, env, stdio } = spawn;
+    checkEnvironment(env);
+    this.#controlChannel = controlChannel;
+    this.#eventChannel = eventChannel;
+    this.#mode = stdio.kind;
+    this.#client = new ExecutionClient(
+      context,
+      {
+        op: "exec",
+        session: newSession(),
+        workspaceId,
+        runtimeInstanceId,
+        execId,
+        argv,
+        ...(cwd === undefined ? {} : { cwd }),
+        env,
+        stdio,
+        ...workspaceShape(context.options, findHelper(context.options)),
+        reconnectWindowMs: context.options.reconnectWindowMs,
+      },
+      this,
+    );
+    this.#sinks = { stdout: this.#sink(1, "stdout"), stderr: this.#sink(2, "stderr") };
+  }
+
+  async run(): Promise<void> {
+    this.#controlChannel.watch(
+      this.#mode,
+      (control) => this.#onControl(control),
+      (error) => this.onFailed(error),
+    );
+    for (const signal of FORWARDED_SIGNALS) process.on(signal, () => this.#client.control({ type: "signal", signal }));
+    this.#input = openByteSource(0);
+    this.#input.on("data", (chunk: Buffer) => this.#onInput(chunk));
+    this.#input.once("end", () => this.#onInputEnd());
+    this.#input.once("error", () => this.#onInputEnd());
+    await this.#client.run();
+  }
+
+  onStarted(): void {
+    this.#eventChannel.started();
+  }
+
+  onResized(id: number): void {
+    this.#eventChannel.resized(id);
+    this.#unansweredResizes -= 1;
+    this.#releaseInput();
+  }
+
+  onOutput(output: OutputName, bytes: Buffer): void {
+    this.#sinks[output].write(bytes, () => this.#client.consumed(output, bytes.length));
+  }
+
+  onExit(code: number | null, signal: string | null): void {
+    this.#eventChannel.eof();
+    this.#eventChannel.exit(code, signal);
+    mirrorExit(code, signal);
+  }
+
+  onFailed(error: RuntimeError): void {
+    fail(this.#eventChannel, error);
+  }
+
+  onInputWritable(): void {
+    this.#releaseInput();
+  }
+
+  /** Closing the descriptor is what gives its writer EPIPE. */
+  onInputRefused(): void {
+    this.#heldInput = [];
+    this.#input?.destroy();
+  }
+
+  #onControl(control: TerminalControl): void {
+    if (control.type === "resize") {
+      this.#unansweredResizes += 1;
+      this.#client.control({ type: "resize", id: control.id, rows: control.rows, cols: control.cols });
+    } else {
+      this.#client.control({ type: "signal", signal: control.signal });
+    }
+  }
+
+  #onInput(chunk: Buffer): void {
+    this.#controlChannel.takeArrived();
+    this.#heldInput.push(chunk);
+    this.#releaseInput();
+  }
+
+  #onInputEnd(): void {
+    this.#inputEnded = true;
+    this.#releaseInput();
+  }
+
+  /** Passes held input on as far as resizes and the window allow, and reads more only when none is held. */
+  #releaseInput(): void {
+    while (this.#heldInput.length > 0 && this.#unansweredResizes === 0 && !this.#client.inputFull) {
+      this.#client.writeInput(this.#heldInput.shift()!);
+    }
+    if (this.#heldInput.length > 0 || this.#unansweredResizes > 0 || this.#client.inputFull) this.#input?.pause();
+    else if (this.#inputEnded) this.#client.endInput();
+    else this.#input?.resume();
+  }
+
+  #sink(fd: number, output: OutputName): ByteSink {
+    return openByteSink(fd, () => this.#client.refuseOutput(output));
+  }
+}
+
+/**
+ * The kernel has no such names or values, and what cannot be carried exactly is refused rather than changed.
+ * @throws RuntimeError spawn-invalid
+ */
+function checkEnvironment(env: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(env)) {
+    if (name === "" || name.includes("=") || name.includes("\0") || value.includes("\0")) {
+      throw new RuntimeError("spawn-invalid", `The environment variable ${JSON.stringify(name)} cannot exist`, "Remove it from env");
+    }
+  }
+}

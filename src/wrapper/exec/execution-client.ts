@@ -1,0 +1,268 @@
+import type { Socket } from "node:net";
+import { type ConnectionHandler, WireConnection } from "../../wire/connection.ts";
+import { RuntimeError } from "../../wire/errors.ts";
+import { FrameType, type MarkFrameType, StreamId, violation } from "../../wire/frame.ts";
+import type { ExecRequest, JsonFrame, WireControl, WireEvent } from "../../wire/messages.ts";
+import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../../wire/streams.ts";
+import type { RuntimeContext } from "../context.ts";
+import { dial } from "../dial.ts";
+
+export type OutputName = "stdout" | "stderr";
+
+export interface ExecutionEvents {
+  onStarted(): void;
+  onResized(id: number): void;
+  /** New bytes of an output. Call `consumed` with their number when the operating system has them. */
+  onOutput(output: OutputName, bytes: Buffer): void;
+  /** Everything of both outputs has been consumed, and the workload has ended. Called once, last. */
+  onExit(code: number | null, signal: string | null): void;
+  /** The execution has failed. Called once, last. */
+  onFailed(error: RuntimeError): void;
+  /** Input may be written again. */
+  onInputWritable(): void;
+  /** The workload takes no more input. */
+  onInputRefused(): void;
+}
+
+/**
+ * One execution as this side sees it. It outlives its connections: when one is lost, the next one takes the streams up
+ * at the byte where they were.
+ */
+export class ExecutionClient {
+  readonly #context: RuntimeContext;
+  readonly #request: Omit<ExecRequest, "resume">;
+  readonly #events: ExecutionEvents;
+  readonly #stdin = new OutgoingStream(StreamId.Stdin);
+  readonly #outputs: Record<OutputName, IncomingStream> = {
+    stdout: new IncomingStream(StreamId.Stdout),
+    stderr: new IncomingStream(StreamId.Stderr),
+  };
+  readonly #controls = new OutgoingMessages<WireControl>(FrameType.Control);
+  readonly #received = new IncomingMessages();
+  #connection: WireConnection | undefined;
+  /** The agent has said that it has the execution: a later connection resumes it and never starts it anew. */
+  #attached = false;
+  #exit: Extract<WireEvent, { type: "exit" }> | undefined;
+  #exitSeq = 0;
+  #finished = false;
+
+  constructor(context: RuntimeContext, request: Omit<ExecRequest, "resume">, events: ExecutionEvents) {
+    this.#context = context;
+    this.#request = request;
+    this.#events = events;
+    this.#stdin.onWritable = () => events.onInputWritable();
+    this.#stdin.onRefused = () => events.onInputRefused();
+  }
+
+  get inputFull(): boolean {
+    return this.#stdin.full;
+  }
+
+  writeInput(bytes: Buffer): void {
+    this.#stdin.write(bytes);
+  }
+
+  endInput(): void {
+    this.#stdin.finish();
+  }
+
+  control(control: WireControl): void {
+    this.#controls.push(control);
+  }
+
+  consumed(output: OutputName, count: number): void {
+    this.#outputs[output].consume(count);
+    this.#checkFinished();
+  }
+
+  refuseOutput(output: OutputName): void {
+    this.#outputs[output].refuse();
+    this.#checkFinished();
+  }
+
+  /** Makes the first connection and keeps the execution connected until it has ended. */
+  async run(): Promise<void> {
+    let lostAt: number | undefined;
+    while (!this.#finished) {
+      try {
+        const lost = await this.#connect(lostAt);
+        await lost;
+        lostAt = Date.now();
+      } catch (error) {
+        this.#fail(this.#explain(RuntimeError.from(error), lostAt));
+      }
+    }
+  }
+
+  /** @returns a promise of the moment when this connection is lost */
+  async #connect(lostAt: number | undefined): Promise<Promise<void>> {
+    const link = new Link(this);
+    let connection: WireConnection | undefined;
+    const patience = lostAt === undefined ? {} : { patienceMs: Math.max(0, lostAt + this.#request.reconnectWindowMs - Date.now()) };
+    const { early } = await dial(
+      { type: "dial", options: this.#context.rawOptions, caller: this.#context.caller, session: this.#request.session, ...patience },
+      (opened: Socket) => {
+        connection = new WireConnection(opened, "client", link);
+        connection.sendJson(FrameType.Request, this.#requestNow());
+        if (!this.#attached) {
+          this.#controls.attach(connection, 0);
+          this.#stdin.attach(connection, 0);
+        }
+      },
+      this.#context.progress,
+    );
+    this.#connection = connection;
+    for (const stream of Object.values(this.#outputs)) stream.attach(connection!);
+    connection!.start(early);
+    return link.lost;
+  }
+
+  #requestNow(): ExecRequest {
+    if (!this.#attached) return this.#request;
+    const { stdout, stderr } = this.#outputs;
+    return {
+      ...this.#request,
+      resume: { stdout: stdout.received, stderr: stderr.received, eventSeq: this.#received.lastSeq },
+    };
+  }
+
+  #explain(error: RuntimeError, lostAt: number | undefined): RuntimeError {
+    if (lostAt === undefined || error.code === "execution-lost") return error;
+    const seconds = Math.round((Date.now() - lostAt) / 1000);
+    return new RuntimeError(
+      "reconnect-window-exceeded",
+      `The connection to ${this.#context.options.host} was lost and did not come back within ${seconds} s (${error.message})`,
+      "The command has been ended on the build host, or will be; run it again",
+    );
+  }
+
+  onLost(): void {
+    this.#connection = undefined;
+    this.#stdin.detach();
+    this.#controls.detach();
+    for (const stream of Object.values(this.#outputs)) stream.detach();
+  }
+
+  onJson(frame: JsonFrame): void {
+    switch (frame.type) {
+      case FrameType.Response:
+        if (frame.value.kind === "error") this.#fail(RuntimeError.fromData(frame.value.error));
+        else if (frame.value.kind === "attached") this.#onAttached(frame.value);
+        else throw violation(`a ${frame.value.kind} response answers exec`);
+        return;
+      case FrameType.Event:
+        if (this.#received.accept(frame.value.seq)) this.#onEvent(frame.value.seq, frame.value.body);
+        return;
+      case FrameType.ControlAcknowledge:
+        this.#controls.acknowledge(frame.value.seq);
+        return;
+      default:
+        throw violation(`a ${FrameType[frame.type]} frame came for an execution`);
+    }
+  }
+
+  #onAttached({ stdin, controlSeq }: { stdin: number; controlSeq: number }): void {
+    if (this.#attached) {
+      this.#controls.attach(this.#connection!, controlSeq);
+      this.#stdin.attach(this.#connection!, stdin);
+    }
+    this.#attached = true;
+  }
+
+  #onEvent(seq: number, event: WireEvent): void {
+    switch (event.type) {
+      case "started":
+        this.#events.onStarted();
+        break;
+      case "resized":
+        this.#events.onResized(event.id);
+        break;
+      case "exit":
+        this.#exit = event;
+        this.#exitSeq = seq;
+        this.#checkFinished();
+        return;
+      case "error":
+        this.#fail(RuntimeError.fromData(event.error));
+        break;
+    }
+    this.#connection?.sendJson(FrameType.EventAcknowledge, { seq });
+  }
+
+  onData(stream: StreamId, offset: number, chunk: Buffer): void {
+    const output = outputName(stream);
+    const fresh = this.#outputs[output].accept(offset, chunk);
+    if (fresh !== undefined) this.#events.onOutput(output, fresh);
+  }
+
+  onMark(type: MarkFrameType, stream: StreamId, offset: number): void {
+    if (stream === StreamId.Stdin) {
+      if (type === FrameType.Acknowledge) this.#stdin.acknowledge(offset);
+      else if (type === FrameType.Refuse) this.#stdin.refuse();
+      else throw violation("the agent ended the standard input");
+      return;
+    }
+    if (type !== FrameType.End) throw violation(`${FrameType[type]} came for an output`);
+    this.#outputs[outputName(stream)].end(offset);
+    this.#checkFinished();
+  }
+
+  /** The exit is told, and acknowledged, only when every byte before it is with the operating system. */
+  #checkFinished(): void {
+    const exit = this.#exit;
+    if (exit === undefined || this.#finished) return;
+    if (!this.#outputs.stdout.drained || !this.#outputs.stderr.drained) return;
+    this.#finished = true;
+    this.#connection?.sendJson(FrameType.EventAcknowledge, { seq: this.#exitSeq });
+    this.#connection?.end();
+    this.#events.onExit(exit.code, exit.signal);
+  }
+
+  #fail(error: RuntimeError): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    this.#connection?.destroy();
+    this.#events.onFailed(error);
+  }
+}
+
+/** One connection of an execution, as the wire sees it. */
+class Link implements ConnectionHandler {
+  readonly #client: ExecutionClient;
+  readonly lost: Promise<void>;
+  #onLost: () => void = () => {};
+
+  constructor(client: ExecutionClient) {
+    this.#client = client;
+    this.lost = new Promise((resolve) => {
+      this.#onLost = resolve;
+    });
+  }
+
+  onJson(frame: JsonFrame): void {
+    this.#client.onJson(frame);
+  }
+
+  onData(stream: StreamId, offset: number, chunk: Buffer): void {
+    this.#client.onData(stream, offset, chunk);
+  }
+
+  onMark(type: MarkFrameType, stream: StreamId, offset: number): void {
+    this.#client.onMark(type, stream, offset);
+  }
+
+  onEnd(): void {
+    this.onClose();
+  }
+
+  onClose(): void {
+    this.#client.onLost();
+    this.#onLost();
+  }
+}
+
+function outputName(stream: StreamId): OutputName {
+  if (stream === StreamId.Stdout) return "stdout";
+  if (stream === StreamId.Stderr) return "stderr";
+  throw violation(`an execution has no output on stream ${StreamId[stream]}`);
+}

@@ -1,0 +1,67 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import ssh2 from "ssh2";
+import { onTestFinished } from "vitest";
+import type { Carrier, CommandExit } from "../../src/ssh/carrier.ts";
+import { parseRuntimeOptions, type RuntimeOptions } from "../../src/ssh/options.ts";
+import { type ConnectOptions, connectSsh2 } from "../../src/ssh/ssh2-connect.ts";
+import {
+  type CallerEnvironment,
+  type ConfigQuery,
+  type ConfigValues,
+  combine,
+  resolveTarget,
+  type SshTarget,
+} from "../../src/ssh/target.ts";
+
+/** A folder that the end of the test removes. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "ssh-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A fresh public key as in `id_ed25519.pub`, without a comment, and in wire format. */
+export function publicKey(type: "ed25519" | "ecdsa" = "ed25519"): { line: string; blob: Buffer } {
+  const pair = type === "ed25519" ? ssh2.utils.generateKeyPairSync("ed25519") : ssh2.utils.generateKeyPairSync("ecdsa", { bits: 256 });
+  const line = pair.public.trim();
+  return { line, blob: Buffer.from(line.split(" ")[1]!, "base64") };
+}
+
+export const HOME = "/home/dev";
+
+export function query(host: string, extra: Partial<ConfigQuery> = {}): ConfigQuery {
+  return { host, home: HOME, localUser: "dev", env: {}, ...extra };
+}
+
+/** What `resolveTarget` makes of an answer of ssh_config. */
+export function targetFrom(
+  config: Record<string, string[]>,
+  options: Partial<RuntimeOptions> = {},
+  env: CallerEnvironment = {},
+): SshTarget {
+  const parsed = parseRuntimeOptions({ host: "devbox", ...options });
+  const values: ConfigValues = new Map(Object.entries(config));
+  return combine(parsed, query(parsed.host, { env }), values);
+}
+
+/** The target of raw runtime options, as a broker resolves it; `changes` stand for what ssh_config might say. */
+export async function resolve(raw: Record<string, unknown>, changes: Partial<SshTarget> = {}): Promise<SshTarget> {
+  const { PATH, HOME: home } = process.env;
+  return { ...(await resolveTarget(parseRuntimeOptions(raw), { PATH: PATH!, HOME: home! })), ...changes };
+}
+
+/** Connects, and closes the connection at the end of the test. */
+export async function connect(target: SshTarget, options: ConnectOptions = {}): Promise<Carrier> {
+  const carrier = await connectSsh2(target, options);
+  onTestFinished(() => carrier.close());
+  return carrier;
+}
+
+export async function output(carrier: Carrier, command: string): Promise<{ stdout: string; stderr: string; exit: CommandExit }> {
+  const channel = await carrier.run(command);
+  const [stdout, stderr, exit] = await Promise.all([text(channel.stdout), text(channel.stderr), channel.exit]);
+  return { stdout, stderr, exit };
+}
