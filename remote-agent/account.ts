@@ -65,7 +65,11 @@ function askLoginShell(shell: string): Promise<{ PATH: string; LANG: string; TMP
 }
 
 /** Joins the workload PATH: the helper's folder, what the options add (with `~/` meaning HOME), then the account's. */
-export function workloadPath(account: AccountEnvironment, helperFolder: string | undefined, additions: readonly string[]): string {
+export function workloadPath(
+  account: AccountEnvironment,
+  helperFolder: string | undefined,
+  additions: readonly string[],
+): string {
   const expanded = additions.map((entry) => (entry.startsWith("~/") ? account.HOME + entry.slice(1) : entry));
   return [...(helperFolder === undefined ? [] : [helperFolder]), ...expanded, account.PATH].join(delimiter);
 }

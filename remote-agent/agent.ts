@@ -1,6 +1,7 @@
 import { mkdirSync } from "node:fs";
 import type { Socket } from "node:net";
-import { securePrivateFolder, type Claim, claimName } from "../src/wire/rendezvous.ts";
+import { join } from "node:path";
+import { type Claim, claimName, securePrivateFolder } from "../src/wire/rendezvous.ts";
 import { readAccountEnvironment } from "./account.ts";
 import { Executions } from "./executions.ts";
 import { HelperStore } from "./helper.ts";
@@ -10,7 +11,6 @@ import { startTimeOf } from "./processes.ts";
 import { writeJsonAtomically } from "./store.ts";
 import { emptyOldTrash } from "./trash.ts";
 import { Workspaces } from "./workspaces.ts";
-import { join } from "node:path";
 
 export interface AgentConfig {
   /** Root folder of this runtime on this host, absolute. */

@@ -107,7 +107,9 @@ async function begin(parameters: BootstrapParameters): Promise<void> {
   const platform = `${process.platform}-${process.arch}`;
   const libc = detectLibc();
   say({ type: "host", platform, libc, node: process.version, nodePath: process.execPath, root });
-  const files = parameters.files.filter((file) => file.platform === undefined || (file.platform === platform && libc !== "musl"));
+  const files = parameters.files.filter(
+    (file) => file.platform === undefined || (file.platform === platform && libc !== "musl"),
+  );
   const agentFolder = path.join(root, "agent", parameters.build);
   if (!isDeployed(agentFolder, files)) await receive(agentFolder, files);
   say(await startAgent(parameters, root, agentFolder));
@@ -125,7 +127,10 @@ function checkNode(): void {
 }
 
 function prepareRoot(given: string): string {
-  const root = given === "~" || given.startsWith("~/") ? path.join(os.homedir(), given.slice(1)) : path.resolve(os.homedir(), given);
+  const root =
+    given === "~" || given.startsWith("~/")
+      ? path.join(os.homedir(), given.slice(1))
+      : path.resolve(os.homedir(), given);
   const probe = path.join(root, `.probe-${process.pid}`);
   try {
     fs.mkdirSync(root, { recursive: true, mode: 0o700 });
@@ -208,7 +213,13 @@ function receiveFile(target: string, file: BootstrapFile): Promise<void> {
           for (let at = 0; at < chunk.length; ) at += fs.writeSync(fd, chunk, at);
           if (request.bytes === 0) finish();
         } catch (error) {
-          reject(new Problem("deploy-failed", `${target} could not be written (${(error as Error).message})`, "Free some space there"));
+          reject(
+            new Problem(
+              "deploy-failed",
+              `${target} could not be written (${(error as Error).message})`,
+              "Free some space there",
+            ),
+          );
         }
       },
     };
@@ -278,7 +289,9 @@ function openLog(root: string): number {
   return fs.openSync(file, "a", 0o600);
 }
 
-type Answer = { type: "ready" | "other"; pid: number } | { type: "error"; error: { code: string; message: string; remedy: string } };
+type Answer =
+  | { type: "ready" | "other"; pid: number }
+  | { type: "error"; error: { code: string; message: string; remedy: string } };
 
 function launch(bundle: string, config: object, log: number): Promise<Answer> {
   return new Promise((resolve, reject) => {
@@ -289,7 +302,11 @@ function launch(bundle: string, config: object, log: number): Promise<Answer> {
     });
     const failed = (reason: string) =>
       reject(
-        new Problem("agent-start-failed", `The agent did not start on the build host (${reason})`, `Look at its log in ${(config as { root: string }).root}/logs`),
+        new Problem(
+          "agent-start-failed",
+          `The agent did not start on the build host (${reason})`,
+          `Look at its log in ${(config as { root: string }).root}/logs`,
+        ),
       );
     const timer = setTimeout(() => failed(`no answer within ${START_DEADLINE_MS / 1000} s`), START_DEADLINE_MS);
     let text = "";

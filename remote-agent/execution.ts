@@ -1,7 +1,8 @@
 import type { WireConnection } from "../src/wire/connection.ts";
 import type { ErrorData, RuntimeError } from "../src/wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../src/wire/frame.ts";
-import type { ExecRequest, WireControl, WireEvent } from "../src/wire/messages.ts";
+import type { WireEvent } from "../src/wire/from-agent.ts";
+import type { ExecRequest, WireControl } from "../src/wire/from-client.ts";
 import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../src/wire/streams.ts";
 import { killAll, membersOf, type ProcessIdentity, sendSignal, startTimeOf, waitUntilGone } from "./processes.ts";
 import { signalNumber } from "./signals.ts";
@@ -137,8 +138,10 @@ export class Execution {
       if (this.#stdin.complete) this.#workload.endInput();
       return;
     }
-    const output = stream === StreamId.Stdout ? this.#outputs.stdout : stream === StreamId.Stderr ? this.#outputs.stderr : undefined;
-    if (output === undefined || type === FrameType.End) throw violation(`${FrameType[type]} does not apply to stream ${StreamId[stream]}`);
+    const output =
+      stream === StreamId.Stdout ? this.#outputs.stdout : stream === StreamId.Stderr ? this.#outputs.stderr : undefined;
+    if (output === undefined || type === FrameType.End)
+      throw violation(`${FrameType[type]} does not apply to stream ${StreamId[stream]}`);
     if (type === FrameType.Refuse) output.refuse();
     else output.acknowledge(offset);
   }
@@ -281,4 +284,3 @@ export class Execution {
     this.#onDelivered();
   }
 }
-

@@ -1,8 +1,8 @@
-import { join } from "node:path";
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { WireConnection } from "../src/wire/connection.ts";
 import { RuntimeError } from "../src/wire/errors.ts";
-import type { ExecRequest } from "../src/wire/messages.ts";
+import type { ExecRequest } from "../src/wire/from-client.ts";
 import { Execution } from "./execution.ts";
 import { ExecutionRecords } from "./execution-records.ts";
 import { launchWithPipes } from "./pipes-workload.ts";
@@ -71,7 +71,8 @@ export class Executions {
     const executionKey = key(request.workspaceId, request.execId);
     const execution = new Execution(
       request,
-      (events) => (stdio.kind === "pipes" ? launchWithPipes(spec, events) : launchWithTerminal(spec, stdio, this.#ptyPath, events)),
+      (events) =>
+        stdio.kind === "pipes" ? launchWithPipes(spec, events) : launchWithTerminal(spec, stdio, this.#ptyPath, events),
       () => records.markEnded(request.execId, "exited"),
       () => this.#forget(executionKey, request.session),
     );
@@ -100,7 +101,11 @@ export class Executions {
       );
     }
     if (this.#byKey.has(key(request.workspaceId, execId)) || records.readLive(execId) || records.endedOutcome(execId)) {
-      throw new RuntimeError("exec-id-reused", `The execution id ${JSON.stringify(execId)} was used before in this workspace`, "Use a new one");
+      throw new RuntimeError(
+        "exec-id-reused",
+        `The execution id ${JSON.stringify(execId)} was used before in this workspace`,
+        "Use a new one",
+      );
     }
   }
 
@@ -114,7 +119,11 @@ export class Executions {
     const records = new ExecutionRecords(workspaceFolder);
     if (execution === undefined) {
       if (records.endedOutcome(execId) !== undefined) return;
-      throw new RuntimeError("execution-unknown", `There is no execution ${JSON.stringify(execId)} in this workspace`, "Send signals after started");
+      throw new RuntimeError(
+        "execution-unknown",
+        `There is no execution ${JSON.stringify(execId)} in this workspace`,
+        "Send signals after started",
+      );
     }
     if (!(await execution.signalAndWait(signal, SIGNAL_LIMIT_MS))) {
       throw new RuntimeError(

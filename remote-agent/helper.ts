@@ -3,7 +3,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, r
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { RuntimeError } from "../src/wire/errors.ts";
-import type { HelperIdentity } from "../src/wire/messages.ts";
+import type { HelperIdentity } from "../src/wire/from-client.ts";
 import { writeFileAtomically } from "./store.ts";
 
 /**
@@ -90,5 +90,9 @@ function shellWord(text: string): string {
 }
 
 function failed(reason: string): RuntimeError {
-  return new RuntimeError("deploy-failed", `The workspace helper could not be put on the build host (${reason})`, "Try again");
+  return new RuntimeError(
+    "deploy-failed",
+    `The workspace helper could not be put on the build host (${reason})`,
+    "Try again",
+  );
 }

@@ -3,7 +3,8 @@ import type { CommandRuntimeLifecycleResponse } from "../src/contract/index.ts";
 import { type ConnectionHandler, WireConnection } from "../src/wire/connection.ts";
 import { RuntimeError } from "../src/wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../src/wire/frame.ts";
-import type { JsonFrame, WireRequest, WireResponse } from "../src/wire/messages.ts";
+import type { WireResponse } from "../src/wire/from-agent.ts";
+import { AGENT_SIDE, type ClientFrame, type WireRequest } from "../src/wire/from-client.ts";
 import type { Execution } from "./execution.ts";
 import type { Executions } from "./executions.ts";
 import type { HelperStore } from "./helper.ts";
@@ -26,7 +27,7 @@ const MAX_EARLY_FRAMES = 1024;
  * One connection from a client: one request, its response, and for an execution the streams that follow. A connection
  * on which nothing has arrived yet is a spare that the broker keeps.
  */
-export class Operation implements ConnectionHandler {
+export class Operation implements ConnectionHandler<ClientFrame> {
   readonly #services: AgentServices;
   readonly #connection: WireConnection;
   readonly #uploads: Uploads;
@@ -40,12 +41,12 @@ export class Operation implements ConnectionHandler {
   constructor(socket: Socket, services: AgentServices, onClosed: () => void) {
     this.#services = services;
     this.#onClosed = onClosed;
-    this.#connection = new WireConnection(socket, "agent", this);
+    this.#connection = new WireConnection(socket, AGENT_SIDE, this);
     this.#uploads = new Uploads(this.#connection);
     this.#connection.start();
   }
 
-  onJson(frame: JsonFrame): void {
+  onJson(frame: ClientFrame): void {
     switch (frame.type) {
       case FrameType.Request:
         if (this.#requested) throw violation("a second request came on one connection");
@@ -91,8 +92,12 @@ export class Operation implements ConnectionHandler {
   }
 
   #gone(): void {
-    this.#uploads.close(new RuntimeError("connection-lost", "The client went away in the middle of an operation", "Try again"));
-    this.#abort.abort(new RuntimeError("connection-lost", "The client went away in the middle of an operation", "Try again"));
+    this.#uploads.close(
+      new RuntimeError("connection-lost", "The client went away in the middle of an operation", "Try again"),
+    );
+    this.#abort.abort(
+      new RuntimeError("connection-lost", "The client went away in the middle of an operation", "Try again"),
+    );
     this.#execution?.detach(this.#connection);
   }
 
@@ -101,7 +106,8 @@ export class Operation implements ConnectionHandler {
       deliver(this.#execution);
       return;
     }
-    if (!this.#requested || this.#early.length >= MAX_EARLY_FRAMES) throw violation("a frame came for an execution that is not there");
+    if (!this.#requested || this.#early.length >= MAX_EARLY_FRAMES)
+      throw violation("a frame came for an execution that is not there");
     this.#early.push(() => {
       if (this.#execution !== undefined) deliver(this.#execution);
     });

@@ -79,7 +79,11 @@ class PipesWorkload implements Workload {
   }
 
   resize(): void {
-    throw new RuntimeError("control-invalid", "An execution with pipes has no terminal to resize", "Start it with a pty");
+    throw new RuntimeError(
+      "control-invalid",
+      "An execution with pipes has no terminal to resize",
+      "Start it with a pty",
+    );
   }
 
   #stream(output: OutputName): Readable {

@@ -67,12 +67,24 @@ function readStat(pid: number): ProcessEntry | undefined {
 
 function listWithPs(selection: string[]): ProcessEntry[] {
   const columns = ["pid=", "ppid=", "pgid=", "sess=", "stat=", "lstart="].flatMap((column) => ["-o", column]);
-  const result = spawnSync("ps", [...selection, ...columns], { encoding: "latin1", env: { PATH: "/bin:/usr/bin", LC_ALL: "C" } });
+  const result = spawnSync("ps", [...selection, ...columns], {
+    encoding: "latin1",
+    env: { PATH: "/bin:/usr/bin", LC_ALL: "C" },
+  });
   return (result.stdout ?? "").split("\n").flatMap((line) => {
     const [pid, ppid, pgid, sid, state, ...started] = line.trim().split(/\s+/);
     if (!pid || started.length === 0) return [];
     const zombie = state?.startsWith("Z") ?? false;
-    return [{ pid: Number(pid), ppid: Number(ppid), pgid: Number(pgid), sid: Number(sid), startTime: started.join(" "), zombie }];
+    return [
+      {
+        pid: Number(pid),
+        ppid: Number(ppid),
+        pgid: Number(pgid),
+        sid: Number(sid),
+        startTime: started.join(" "),
+        zombie,
+      },
+    ];
   });
 }
 
@@ -136,7 +148,11 @@ export async function waitUntilGone(isGone: () => boolean, limitMs: number): Pro
  * Kills every member again and again until none is left: a member may fork while the list is being read.
  * @returns whether all are gone within the limit
  */
-export async function killAll(leader: ProcessIdentity, known: () => Iterable<ProcessIdentity>, limitMs: number): Promise<boolean> {
+export async function killAll(
+  leader: ProcessIdentity,
+  known: () => Iterable<ProcessIdentity>,
+  limitMs: number,
+): Promise<boolean> {
   return await waitUntilGone(() => {
     const members = membersOf(leader, known());
     for (const member of members) sendSignal(member.pid, "SIGKILL");

@@ -10,7 +10,11 @@ export function signalNumber(name: string): number {
   const full = name.startsWith("SIG") ? name : `SIG${name}`;
   const number = (constants.signals as Record<string, number>)[full];
   if (number === undefined) {
-    throw new RuntimeError("signal-unknown", `There is no signal named ${name} on the build host`, "Use a name such as SIGTERM");
+    throw new RuntimeError(
+      "signal-unknown",
+      `There is no signal named ${name} on the build host`,
+      "Use a name such as SIGTERM",
+    );
   }
   return number;
 }

@@ -76,11 +76,25 @@ export function launchWithTerminal(
   let onExit: (code: number, signal: number) => void = () => {};
   let terminal: { fd: number; pid: number };
   try {
-    terminal = pty.fork(spec.program, spec.argv.slice(1), env, spec.cwd, size.cols, size.rows, -1, -1, true, helper, (code, signal) =>
-      onExit(code, signal),
+    terminal = pty.fork(
+      spec.program,
+      spec.argv.slice(1),
+      env,
+      spec.cwd,
+      size.cols,
+      size.rows,
+      -1,
+      -1,
+      true,
+      helper,
+      (code, signal) => onExit(code, signal),
     );
   } catch (error) {
-    throw new RuntimeError("spawn-failed", `The system refused to start a terminal (${(error as Error).message})`, "Try again");
+    throw new RuntimeError(
+      "spawn-failed",
+      `The system refused to start a terminal (${(error as Error).message})`,
+      "Try again",
+    );
   }
   const workload = new TerminalWorkload(pty, terminal, events);
   onExit = (code, signal) => {
@@ -93,7 +107,11 @@ export function launchWithTerminal(
 /** @throws RuntimeError control-invalid */
 export function checkSize(rows: number, cols: number): void {
   if (rows < 1 || cols < 1 || rows > MAX_SIZE || cols > MAX_SIZE) {
-    throw new RuntimeError("control-invalid", `A terminal cannot have ${rows} rows and ${cols} columns`, `Use 1 to ${MAX_SIZE}`);
+    throw new RuntimeError(
+      "control-invalid",
+      `A terminal cannot have ${rows} rows and ${cols} columns`,
+      `Use 1 to ${MAX_SIZE}`,
+    );
   }
 }
 
@@ -229,4 +247,3 @@ class TerminalWorkload implements Workload {
     for (const { onWritten } of dropped) onWritten();
   }
 }
-

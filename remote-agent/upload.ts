@@ -2,7 +2,8 @@ import { PassThrough, type Readable } from "node:stream";
 import type { WireConnection } from "../src/wire/connection.ts";
 import { RuntimeError } from "../src/wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../src/wire/frame.ts";
-import type { WireNeed, WireSupply } from "../src/wire/messages.ts";
+import type { WireNeed } from "../src/wire/from-agent.ts";
+import type { WireSupply } from "../src/wire/from-client.ts";
 import { IncomingStream } from "../src/wire/streams.ts";
 
 /** What the agent asks a client for in the middle of an operation: a Need, answered by a Supply and a stream of bytes. */

@@ -48,7 +48,8 @@ export function readRecord(layout: Layout, workspaceId: string): WorkspaceRecord
     throw broken(folder, `its ${RECORD_FILE} cannot be read: ${(error as Error).message}`);
   }
   if (record === undefined && existsSync(folder)) throw broken(folder, `it has no ${RECORD_FILE}`);
-  if (record !== undefined && record.workspaceId !== workspaceId) throw broken(folder, "it belongs to another workspace id");
+  if (record !== undefined && record.workspaceId !== workspaceId)
+    throw broken(folder, "it belongs to another workspace id");
   return record;
 }
 
@@ -74,11 +75,19 @@ export function listRecords(layout: Layout): { folder: string; record: Workspace
 }
 
 function broken(folder: string, reason: string): RuntimeError {
-  return new RuntimeError("workspace-broken", `The workspace folder ${folder} is damaged (${reason})`, "Save what you need from it, then move it away");
+  return new RuntimeError(
+    "workspace-broken",
+    `The workspace folder ${folder} is damaged (${reason})`,
+    "Save what you need from it, then move it away",
+  );
 }
 
 export function missing(workspaceId: string): RuntimeError {
-  return new RuntimeError("workspace-missing", `There is no workspace ${JSON.stringify(workspaceId)} on the build host`, "Create it first");
+  return new RuntimeError(
+    "workspace-missing",
+    `There is no workspace ${JSON.stringify(workspaceId)} on the build host`,
+    "Create it first",
+  );
 }
 
 /** @throws RuntimeError workspace-owned-elsewhere */

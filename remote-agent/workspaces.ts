@@ -2,9 +2,13 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import type { CommandRuntimeInspection, CommandRuntimeLifecycleResponse, CommandRuntimeState } from "../src/contract/index.ts";
+import type {
+  CommandRuntimeInspection,
+  CommandRuntimeLifecycleResponse,
+  CommandRuntimeState,
+} from "../src/contract/index.ts";
 import { RuntimeError } from "../src/wire/errors.ts";
-import type { CreateRequest, EnvironmentOptions, HelperIdentity } from "../src/wire/messages.ts";
+import type { CreateRequest, EnvironmentOptions, HelperIdentity } from "../src/wire/from-client.ts";
 import type { SourceHave, SourceManifest } from "../src/wire/source.ts";
 import { type AccountEnvironment, workloadPath } from "./account.ts";
 import type { ExecutionPlace, Executions } from "./executions.ts";
@@ -15,7 +19,15 @@ import { hasUnsavedWork, materialize, removeTree, withoutCredentials } from "./m
 import { Mutexes } from "./mutexes.ts";
 import { syncFolder } from "./store.ts";
 import { moveToTrash } from "./trash.ts";
-import { contentFolder, listRecords, missing, readRecord, requireOwner, type WorkspaceRecord, writeRecord } from "./workspace-record.ts";
+import {
+  contentFolder,
+  listRecords,
+  missing,
+  readRecord,
+  requireOwner,
+  type WorkspaceRecord,
+  writeRecord,
+} from "./workspace-record.ts";
 
 /** What shapes the environment of a workspace in one request. */
 export interface Shape {
@@ -115,8 +127,16 @@ export class Workspaces {
     }
   }
 
-  async inspect(workspaceId: string, runtimeInstanceId: string, shape: Shape): Promise<CommandRuntimeLifecycleResponse> {
-    return { type: "inspection", protocolVersion: 1, inspection: await this.#inspection(workspaceId, runtimeInstanceId, shape) };
+  async inspect(
+    workspaceId: string,
+    runtimeInstanceId: string,
+    shape: Shape,
+  ): Promise<CommandRuntimeLifecycleResponse> {
+    return {
+      type: "inspection",
+      protocolVersion: 1,
+      inspection: await this.#inspection(workspaceId, runtimeInstanceId, shape),
+    };
   }
 
   async #inspection(workspaceId: string, runtimeInstanceId: string, shape: Shape): Promise<CommandRuntimeInspection> {
@@ -130,7 +150,11 @@ export class Workspaces {
       if (!(error instanceof RuntimeError) || error.code !== "workspace-broken") throw error;
       return { status: "error", message: error.toLine() };
     }
-    return { status: record.lifecycle, state: await this.#state(record, shape), placement: { cwd: this.#root(record) } };
+    return {
+      status: record.lifecycle,
+      state: await this.#state(record, shape),
+      placement: { cwd: this.#root(record) },
+    };
   }
 
   async pause(workspaceId: string, runtimeInstanceId: string): Promise<void> {
@@ -187,10 +211,18 @@ export class Workspaces {
     const account = await this.#account;
     const record = this.#requireOwned(workspaceId, runtimeInstanceId);
     if (record.lifecycle === "paused") {
-      throw new RuntimeError("workspace-paused", `The workspace ${JSON.stringify(workspaceId)} is paused`, "Resume it first");
+      throw new RuntimeError(
+        "workspace-paused",
+        `The workspace ${JSON.stringify(workspaceId)} is paused`,
+        "Resume it first",
+      );
     }
     this.#requireContent(record);
-    return { workspaceFolder: this.#folder(record), root: this.#root(record), workloadPath: this.#path(account, shape) };
+    return {
+      workspaceFolder: this.#folder(record),
+      root: this.#root(record),
+      workloadPath: this.#path(account, shape),
+    };
   }
 
   /** @throws RuntimeError workspace-missing, workspace-owned-elsewhere */
@@ -228,7 +260,11 @@ export class Workspaces {
     );
   }
 
-  async #stateResponse(record: WorkspaceRecord, shape: Shape, fresh: boolean | undefined): Promise<CommandRuntimeLifecycleResponse> {
+  async #stateResponse(
+    record: WorkspaceRecord,
+    shape: Shape,
+    fresh: boolean | undefined,
+  ): Promise<CommandRuntimeLifecycleResponse> {
     return {
       type: "state",
       protocolVersion: 1,
@@ -257,7 +293,11 @@ export class Workspaces {
 
   #path(account: AccountEnvironment, shape: Shape): string {
     const base = shape.environment.env.PATH === undefined ? account : { ...account, PATH: shape.environment.env.PATH };
-    return workloadPath(base, shape.helper === undefined ? undefined : this.#helpers.folder(shape.helper), shape.environment.path);
+    return workloadPath(
+      base,
+      shape.helper === undefined ? undefined : this.#helpers.folder(shape.helper),
+      shape.environment.path,
+    );
   }
 
   #folder(record: WorkspaceRecord): string {

@@ -26,6 +26,8 @@ export async function materializeDirectory(input: MaterializeInput): Promise<Mad
     const received = await withLock(cache.path, signal, async () => {
       const supplied = await supply(await cache.have());
       stream = supplied.stream;
+      // Whoever reads the stream notices its failure; one that comes when nobody reads must not end the agent.
+      stream.on("error", () => {});
       const { manifest } = supplied;
       if (manifest.kind === "git" && !manifest.selfContained) await throughCache(input, cache, manifest, stream);
       return { manifest, stream };

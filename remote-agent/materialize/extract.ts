@@ -28,7 +28,7 @@ export async function extractArchive(stream: Readable, folder: string, signal: A
     abort = () => reject(cancellation(signal));
     signal.addEventListener("abort", abort, { once: true });
     if (signal.aborted) abort();
-    const cutShort = () => stream.readableEnded || reject(violation("it was cut short"));
+    const cutShort = () => stream.readableEnded || reject(stream.errored ?? violation("it was cut short"));
     stream.once("error", reject);
     stream.once("close", cutShort);
     if (stream.destroyed) cutShort();
@@ -54,7 +54,8 @@ export async function extractArchive(stream: Readable, folder: string, signal: A
     await extraction.finish();
   } catch (error) {
     stream.destroy();
-    current?.destroy(new Error("The extraction has failed"));
+    // Ends the reading of an entry whose rest will never come.
+    current?.on("error", () => {}).destroy(new Error("The extraction has failed"));
     // Nothing is written any more once this function is left.
     await queue.catch(() => {});
     const { code } = error as NodeJS.ErrnoException;

@@ -17,8 +17,11 @@ export interface GitCredentials {
 
 const SUPPORTED_SCHEMES = ["https", "http", "ssh", "git", "file"];
 
-/** `user@host:path`. A colon in the user would be a password that ssh cannot use and would show in its argv. */
-const SCP_LIKE = /^(?:[^/:@\s-][^/:@\s]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^/:@\s[\]-][^/:@\s[\]]*):(?!:)[^\s@]?[^\x00-\x1f]*$/;
+/** `user@host:path` */
+const SCP_LIKE = /^(?:[^/:@\s-][^/:@\s]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^/:@\s[\]-][^/:@\s[\]]*):(?!:)[^\x00-\x1f]+$/;
+
+/** `user:password@host:path`, which ssh would take for the host `user` and show the password in its argv. */
+const SCP_WITH_PASSWORD = /^[^/@]*:[^/@]*@[^/@]*:/;
 
 /**
  * Takes a git URL apart.
@@ -30,7 +33,7 @@ export function parseGitUrl(text: string): GitUrl {
   const url = /^([A-Za-z][0-9A-Za-z+.-]*):\/\/([^/?#]*)(.*)$/s.exec(text);
   if (url) return parseSchemeUrl(text, url[1]!.toLowerCase(), url[2]!, url[3]!);
   if (text.startsWith("/")) return { url: text, credentials: undefined };
-  if (/^[0-9A-Za-z_]+::/.test(text) || !SCP_LIKE.test(text)) throw unsupported(text);
+  if (/^[0-9A-Za-z_]+::/.test(text) || !SCP_LIKE.test(text) || SCP_WITH_PASSWORD.test(text)) throw unsupported(text);
   return { url: text, credentials: undefined };
 }
 

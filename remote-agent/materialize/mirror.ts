@@ -6,8 +6,8 @@ import { Repository } from "./repository.ts";
 /** Branches and tags, one to one; what the remote has deleted goes from the mirror too. */
 const MIRRORED = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
 
-/** Never exists, so that a clone of the mirror makes no branch of its own accord. */
-export const NO_BRANCH = "refs/heads/paseo/none";
+/** A branch that never exists: as HEAD of a cache it keeps clones from making a branch of their own accord. */
+export const NO_BRANCH = "paseo/none";
 
 /**
  * The bare mirror of one git URL, from which workspaces are cloned with hard links. All methods that write expect the
@@ -51,11 +51,11 @@ export class Mirror {
   }
 
   /**
-   * Fetches one ref or one commit beyond branches and tags.
+   * Fetches one ref, HEAD or one commit beyond branches and tags.
    * @returns the commit, or undefined when the remote does not give it
    */
   async fetchCommit(refOrId: string): Promise<string | undefined> {
-    const known = this.#listing.refs.get(refOrId) ?? refOrId;
+    const known = (refOrId === "HEAD" ? this.#listing.head : this.#listing.refs.get(refOrId)) ?? refOrId;
     const present = /^[0-9a-f]{40,64}$/.test(known) ? await this.#repository.idOf(`${known}^{commit}`) : undefined;
     if (present !== undefined) return present;
     const result = await this.#fetch([refOrId]);
@@ -106,5 +106,5 @@ export async function initBare(path: string, objectFormat: string, cwd: string, 
     doing: "make a cache on the host",
   });
   const repository = new Repository(path, undefined, signal);
-  await repository.git("make a cache on the host", ["symbolic-ref", "HEAD", NO_BRANCH]);
+  await repository.git("make a cache on the host", ["symbolic-ref", "HEAD", `refs/heads/${NO_BRANCH}`]);
 }

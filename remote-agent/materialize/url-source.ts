@@ -6,7 +6,7 @@ import { applyCheckout } from "./checkout.ts";
 import { type GitUrl, parseGitUrl } from "./git-url.ts";
 import { withLock } from "./lock.ts";
 import type { Made } from "./made.ts";
-import { Mirror } from "./mirror.ts";
+import { Mirror, NO_BRANCH } from "./mirror.ts";
 import { type Checkout, type PlacementSource, planCheckout } from "./placement.ts";
 import { listRemote, type RemoteListing } from "./remote-listing.ts";
 import { removeTree } from "./remove-tree.ts";
@@ -87,6 +87,8 @@ async function cloneMirror(
 async function pointAtRemote(input: MaterializeInput, url: string, listing: RemoteListing): Promise<void> {
   const workspace = new Repository(`${input.contentPath}/.git`, input.contentPath, input.signal);
   await workspace.configure({ "remote.origin.url": url });
+  // What git notes about the branch that is not there; older versions note nothing.
+  await workspace.run(["config", "--remove-section", `branch.${NO_BRANCH}`]);
   const { defaultBranch } = listing;
   if (defaultBranch === undefined || !listing.refs.has(`refs/heads/${defaultBranch}`)) return;
   await workspace.git("set origin/HEAD", [
@@ -153,7 +155,8 @@ class MirroredSource implements PlacementSource {
     const wanted = this.#wanted;
     if (wanted === "") {
       if (defaultBranch !== undefined && this.branch(defaultBranch) !== undefined) return this.#tracking(defaultBranch);
-      if (defaultBranch === undefined && head !== undefined) return this.#detached(head);
+      if (defaultBranch === undefined && head !== undefined)
+        return this.#detached(await this.#mirror.fetchCommit("HEAD"));
       if (refs.size === 0) return this.#unborn();
       throw unknownRevision(wanted, this.#mirror.url);
     }

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { parseRuntimeOptions } from "../ssh/index.ts";
+import { DialLineReader, type DialReply, type DialRequest, parseDialRequest } from "../wire/dial.ts";
 import { RuntimeError } from "../wire/errors.ts";
-import { DialLineReader, type DialReply, type DialRequest, DialRequestSchema } from "../wire/dial.ts";
 import { type Claim, claimName, securePrivateFolder } from "../wire/rendezvous.ts";
 import { sendAbandon } from "./abandon.ts";
 import type { AgentFiles } from "./agent-files.ts";
@@ -78,7 +78,7 @@ export class Broker {
         reader.push(chunk);
         const line = reader.next();
         if (line === undefined) return;
-        request = DialRequestSchema.parse(JSON.parse(line));
+        request = parseDialRequest(line);
       } catch {
         socket.destroy();
         return;
@@ -153,7 +153,12 @@ export class Broker {
   async #deliverAbandon(session: string, request: ChannelRequest): Promise<void> {
     try {
       const patienceMs = request.options.reconnectWindowMs;
-      const channel = await this.#pool.openChannel({ ...request, patienceMs, progress: () => {}, signal: new AbortController().signal });
+      const channel = await this.#pool.openChannel({
+        ...request,
+        patienceMs,
+        progress: () => {},
+        signal: new AbortController().signal,
+      });
       await sendAbandon(channel, session);
     } catch (error) {
       console.error(new Date().toISOString(), `could not abandon a session: ${RuntimeError.from(error).toLine()}`);
@@ -182,5 +187,7 @@ function line(reply: DialReply): string {
 }
 
 function definedOnly<T extends object>(value: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as { [K in keyof T]?: NonNullable<T[K]> };
+  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
 }

@@ -162,11 +162,23 @@ class Deadline {
 
 function noNode(options: DeployOptions, old: boolean): RuntimeError {
   if (old) {
-    return new RuntimeError("node-too-old", `The node on ${options.host} is older than version 18`, "Install a newer one there, or name one with the option node");
+    return new RuntimeError(
+      "node-too-old",
+      `The node on ${options.host} is older than version 18`,
+      "Install a newer one there, or name one with the option node",
+    );
   }
   return options.node === undefined
-    ? new RuntimeError("node-missing", `No node was found on ${options.host}`, "Install Node 18 or newer there, or name its path with the option node")
-    : new RuntimeError("node-missing", `There is no node at ${options.node} on ${options.host}`, "Correct the option node");
+    ? new RuntimeError(
+        "node-missing",
+        `No node was found on ${options.host}`,
+        "Install Node 18 or newer there, or name its path with the option node",
+      )
+    : new RuntimeError(
+        "node-missing",
+        `There is no node at ${options.node} on ${options.host}`,
+        "Correct the option node",
+      );
 }
 
 function ended(options: DeployOptions, noise: Noise): RuntimeError {

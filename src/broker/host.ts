@@ -1,15 +1,27 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { Duplex } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import type PQueue from "p-queue";
-import { type CallerEnvironment, type Carrier, connectSsh2, type RuntimeOptions, type SshTarget } from "../ssh/index.ts";
-import { type ErrorCode, RuntimeError } from "../wire/errors.ts";
+import {
+  type CallerEnvironment,
+  type Carrier,
+  connectSsh2,
+  type RuntimeOptions,
+  type SshTarget,
+} from "../ssh/index.ts";
 import type { HostStatus } from "../wire/dial.ts";
+import { type ErrorCode, RuntimeError } from "../wire/errors.ts";
 import { AgentEndpoint } from "./agent-endpoint.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import { BackOff } from "./back-off.ts";
 
 /** Faults that time may heal. Every other one is tried once and reported. */
-const TRANSIENT: ReadonlySet<ErrorCode> = new Set(["connection-failed", "connection-lost", "connection-refused", "connection-timeout", "host-unknown"]);
+const TRANSIENT: ReadonlySet<ErrorCode> = new Set([
+  "connection-failed",
+  "connection-lost",
+  "connection-refused",
+  "connection-timeout",
+  "host-unknown",
+]);
 
 export interface ChannelRequest {
   options: RuntimeOptions;

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
-import { join } from "node:path";
 import { connect } from "node:net";
-import { DialLineReader, type DialReply, DialReplySchema, type DialRequest } from "../wire/dial.ts";
+import { join } from "node:path";
+import { DialLineReader, type DialReply, type DialRequest, parseDialReply } from "../wire/dial.ts";
 import { runtimeFolder } from "../wire/runtime-folder.ts";
 
 /** Any build's broker: the operator means all of them. */
@@ -33,7 +33,7 @@ function ask(path: string, request: DialRequest): Promise<DialReply | undefined>
         reader.push(chunk);
         const line = reader.next();
         if (line === undefined) return;
-        resolve(DialReplySchema.parse(JSON.parse(line)));
+        resolve(parseDialReply(line));
       } catch {
         resolve(undefined);
       }

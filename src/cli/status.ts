@@ -20,7 +20,10 @@ export async function printStatus(json: boolean): Promise<void> {
 }
 
 function describeHost(host: HostStatus): string {
-  const agent = host.agent === undefined ? "" : `, agent ${host.agent.build} (process ${host.agent.pid}, node ${host.agent.node}, ${host.agent.platform})`;
+  const agent =
+    host.agent === undefined
+      ? ""
+      : `, agent ${host.agent.build} (process ${host.agent.pid}, node ${host.agent.node}, ${host.agent.platform})`;
   const error = host.error === undefined ? "" : `, last error: ${host.error}`;
   return `${host.host}: ${host.state}, ${host.channels} channels in use, ${host.spares} spare${agent}${error}`;
 }

@@ -122,10 +122,3 @@ export const CommandRuntimeLifecycleResponseSchema = z.discriminatedUnion("type"
   z.strictObject({ type: z.literal("ok"), protocolVersion: ProtocolVersionSchema }),
 ]);
 export type CommandRuntimeLifecycleResponse = z.infer<typeof CommandRuntimeLifecycleResponseSchema>;
-
-export const CommandRuntimeDescribeResponseSchema = z.strictObject({
-  protocolVersion: ProtocolVersionSchema,
-  modes: z.array(z.literal(["pipes", "pty"])),
-  reconcile: z._default(z.boolean(), false),
-});
-export type CommandRuntimeDescribeResponse = z.infer<typeof CommandRuntimeDescribeResponseSchema>;

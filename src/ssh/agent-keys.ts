@@ -1,4 +1,12 @@
-import ssh2, { type BaseAgent, type IdentityCallback, type ParsedKey, type SignCallback, type SigningRequestOptions } from "ssh2";
+import type { Duplex } from "node:stream";
+import ssh2, {
+  type BaseAgent,
+  type GetStreamCallback,
+  type IdentityCallback,
+  type ParsedKey,
+  type SignCallback,
+  type SigningRequestOptions,
+} from "ssh2";
 
 /** A key that the ssh agent holds, and an agent that offers nothing but this key. */
 export interface AgentKey {
@@ -22,9 +30,12 @@ const MAX_COMMENT_CHARACTERS = 100;
  * them. Never rejects: without its agent a person may still have a key file.
  */
 export async function listAgentKeys(socketPath: string): Promise<AgentListing> {
-  const agent = ssh2.createAgent(socketPath);
+  const agent = new InterruptibleAgent(socketPath);
   return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve({ keys: [], problem: `the ssh agent at ${socketPath} does not answer` }), LIST_DEADLINE_MS);
+    const timer = setTimeout(() => {
+      resolve({ keys: [], problem: `the ssh agent at ${socketPath} does not answer` });
+      agent.interrupt();
+    }, LIST_DEADLINE_MS);
     agent.getIdentities((error, keys) => {
       clearTimeout(timer);
       if (error) {
@@ -41,6 +52,22 @@ export async function listAgentKeys(socketPath: string): Promise<AgentListing> {
       });
     });
   });
+}
+
+/** ssh2 would keep the connection to an agent that does not answer for ever. */
+class InterruptibleAgent extends ssh2.OpenSSHAgent {
+  #stream: Duplex | undefined;
+
+  override getStream(callback: GetStreamCallback): void {
+    super.getStream((error, stream) => {
+      this.#stream = stream;
+      callback(error, stream);
+    });
+  }
+
+  interrupt(): void {
+    this.#stream?.destroy();
+  }
 }
 
 /**
@@ -62,7 +89,12 @@ class SingleKeyAgent extends ssh2.BaseAgent<ParsedKey> {
   }
 
   /** `options.hash` chooses RSA-SHA2; without it an agent signs RSA with SHA-1, which servers of today refuse. */
-  override sign(key: ParsedKey, data: Buffer, options: SigningRequestOptions | SignCallback, callback?: SignCallback): void {
+  override sign(
+    key: ParsedKey,
+    data: Buffer,
+    options: SigningRequestOptions | SignCallback,
+    callback?: SignCallback,
+  ): void {
     if (typeof options === "function") this.#agent.sign(key, data, options);
     else this.#agent.sign(key, data, options, callback);
   }

@@ -33,8 +33,10 @@ export async function planAuthentication(target: SshTarget, authSock: string | u
   const configured = target.identityFiles.map(readIdentity);
   const defaults = target.defaultIdentityFiles.map(readIdentity).filter((identity) => !identity.missing);
 
-  const inAgent = (identities: Identity[]) => identities.flatMap((identity) => agentKeyOf(identity, listing.keys) ?? []);
-  const inFiles = (identities: Identity[]) => identities.filter((identity) => agentKeyOf(identity, listing.keys) === undefined);
+  const inAgent = (identities: Identity[]) =>
+    identities.flatMap((identity) => agentKeyOf(identity, listing.keys) ?? []);
+  const inFiles = (identities: Identity[]) =>
+    identities.filter((identity) => agentKeyOf(identity, listing.keys) === undefined);
   const attempts = [
     ...inAgent(configured).map((key) => agentAttempt(target.user, key)),
     ...inFiles(configured).flatMap((identity) => fileAttempt(target.user, identity)),
@@ -46,7 +48,9 @@ export async function planAuthentication(target: SshTarget, authSock: string | u
     attempts: withoutRepetition(attempts),
     notes: [
       ...(listing.problem === undefined ? [] : [listing.problem]),
-      ...inFiles([...configured, ...defaults]).flatMap((identity) => (identity.problem ? [`${identity.path} ${identity.problem}`] : [])),
+      ...inFiles([...configured, ...defaults]).flatMap((identity) =>
+        identity.problem ? [`${identity.path} ${identity.problem}`] : [],
+      ),
       ...[...configured, ...defaults].flatMap(({ certificateFile }) =>
         certificateFile === undefined ? [] : [`${certificateFile} is a certificate, which this carrier cannot use`],
       ),
@@ -144,7 +148,13 @@ function agentAttempt(username: string, key: AgentKey): AuthenticationAttempt {
 
 function fileAttempt(username: string, { path, privateKey, publicBlob }: Identity): AuthenticationAttempt[] {
   if (privateKey === undefined || publicBlob === undefined) return [];
-  return [{ label: `${path} (${describe(publicBlob)})`, publicBlob, method: { type: "publickey", username, key: privateKey } }];
+  return [
+    {
+      label: `${path} (${describe(publicBlob)})`,
+      publicBlob,
+      method: { type: "publickey", username, key: privateKey },
+    },
+  ];
 }
 
 function describe(publicBlob: Buffer): string {
@@ -153,5 +163,7 @@ function describe(publicBlob: Buffer): string {
 
 /** A key is offered once, at its first place. */
 function withoutRepetition(attempts: AuthenticationAttempt[]): AuthenticationAttempt[] {
-  return attempts.filter(({ publicBlob }, index) => attempts.findIndex((other) => other.publicBlob.equals(publicBlob)) === index);
+  return attempts.filter(
+    ({ publicBlob }, index) => attempts.findIndex((other) => other.publicBlob.equals(publicBlob)) === index,
+  );
 }

@@ -44,6 +44,8 @@ export interface CommandChannel {
    * may come before the last output has been read.
    */
   exit: Promise<CommandExit>;
+  /** Lets go of the command without waiting for it. The server closes its pipes; it does not end the process. */
+  close(): void;
 }
 
 export interface CommandExit {

@@ -15,8 +15,12 @@ export class ChannelStream extends Duplex {
   #pendingWrite: WriteCallback | undefined;
   #channelClosed = false;
 
-  constructor(channel: Channel) {
-    super({ highWaterMark: HIGH_WATER_MARK_BYTES, allowHalfOpen: true });
+  /**
+   * @param closing who closes the channel once both halves have ended: we do, or the server does. A command's channel is
+   * closed by the server, after the exit status.
+   */
+  constructor(channel: Channel, closing: "ours" | "server") {
+    super({ highWaterMark: HIGH_WATER_MARK_BYTES, allowHalfOpen: true, autoDestroy: closing === "ours" });
     this.#channel = channel;
     channel.on("data", (chunk: Buffer) => {
       if (!this.push(chunk) && !this.destroyed) channel.pause();

@@ -23,7 +23,11 @@ export class HostKeyGuard {
     // OpenSSH files an alias without a port (ssh_config(5), HostKeyAlias).
     this.#host = target.hostKeyAlias ?? target.host;
     this.#port = target.hostKeyAlias === undefined ? target.port : DEFAULT_PORT;
-    this.#knownKeys = knownHostKeys([...target.userKnownHostsFiles, ...target.globalKnownHostsFiles], this.#host, this.#port);
+    this.#knownKeys = knownHostKeys(
+      [...target.userKnownHostsFiles, ...target.globalKnownHostsFiles],
+      this.#host,
+      this.#port,
+    );
   }
 
   /** Types of the keys that are known for this host; the server should present one of these. */

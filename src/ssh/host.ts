@@ -32,7 +32,11 @@ export function splitHost(text: string): HostSpec {
 
   const bracketed = /^\[([^[\]]*)\](?::(.*))?$/.exec(address);
   const withPort = /^([^:]*):([^:]*)$/.exec(address);
-  const [host, portText] = bracketed ? [bracketed[1]!, bracketed[2]] : withPort ? [withPort[1]!, withPort[2]] : [address, undefined];
+  const [host, portText] = bracketed
+    ? [bracketed[1]!, bracketed[2]]
+    : withPort
+      ? [withPort[1]!, withPort[2]]
+      : [address, undefined];
 
   const spec: HostSpec = { host: checkHost(host) };
   if (user !== undefined) spec.user = checkUser(user);
@@ -42,7 +46,13 @@ export function splitHost(text: string): HostSpec {
 
 /** @throws RuntimeError option-invalid */
 export function checkUser(user: string): string {
-  if (user === "" || user.length > MAX_USER_CHARACTERS || user.startsWith("-") || user.endsWith("\\") || UNSAFE_IN_USER.test(user)) {
+  if (
+    user === "" ||
+    user.length > MAX_USER_CHARACTERS ||
+    user.startsWith("-") ||
+    user.endsWith("\\") ||
+    UNSAFE_IN_USER.test(user)
+  ) {
     throw invalid("user", "must be the name of an account, without blanks or quotes and without a dash in front");
   }
   return user;
@@ -50,7 +60,10 @@ export function checkUser(user: string): string {
 
 function checkHost(host: string): string {
   if (host === "" || host.length > MAX_HOST_CHARACTERS || host.startsWith("-") || UNSAFE_IN_HOST.test(host)) {
-    throw invalid("host", 'must be an alias from ssh_config, a host name or "user@host:port", without blanks and without a dash in front');
+    throw invalid(
+      "host",
+      'must be an alias from ssh_config, a host name or "user@host:port", without blanks and without a dash in front',
+    );
   }
   return host;
 }
@@ -62,5 +75,9 @@ function checkPort(text: string): number {
 }
 
 function invalid(option: string, problem: string): RuntimeError {
-  return new RuntimeError("option-invalid", `Option "${option}" ${problem}`, `Correct "${option}" in the runtime's options`);
+  return new RuntimeError(
+    "option-invalid",
+    `Option "${option}" ${problem}`,
+    `Correct "${option}" in the runtime's options`,
+  );
 }

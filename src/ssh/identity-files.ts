@@ -28,7 +28,12 @@ export function readIdentity(path: string): Identity {
   const text = readKeyFile(path);
   if (typeof text !== "string") {
     const publicBlob = publicBlobOf(`${path}.pub`);
-    return { ...identity, problem: text.problem, missing: text.missing && publicBlob === undefined, ...(publicBlob && { publicBlob }) };
+    return {
+      ...identity,
+      problem: text.problem,
+      missing: text.missing && publicBlob === undefined,
+      ...(publicBlob && { publicBlob }),
+    };
   }
   const key = parse(text);
   if (key === undefined) {
@@ -54,7 +59,8 @@ function readKeyFile(path: string): string | { problem: string; missing: boolean
     const text = readFileSync(path, "utf8");
     // OpenSSH's rule (sshkey_perm_ok): a private key of one's own that others can reach is not used.
     const exposed = stat.uid === process.getuid?.() && (stat.mode & 0o077) !== 0;
-    if (exposed && /PRIVATE KEY|PuTTY-User-Key-File/.test(text)) return { problem: "can be read by others (chmod 600)", missing: false };
+    if (exposed && /PRIVATE KEY|PuTTY-User-Key-File/.test(text))
+      return { problem: "can be read by others (chmod 600)", missing: false };
     return text;
   } catch {
     return { problem: "cannot be read", missing: false };

@@ -61,7 +61,14 @@ export function knownHostKeys(files: readonly string[], host: string, port: numb
       if (entry === undefined) return;
       const exact = entry.names(name);
       if (!exact && (name === plainName || !entry.names(plainName))) return;
-      keys.push({ type: entry.type, blob: entry.blob, revoked: entry.revoked, withoutPort: !exact, file, line: index + 1 });
+      keys.push({
+        type: entry.type,
+        blob: entry.blob,
+        revoked: entry.revoked,
+        withoutPort: !exact,
+        file,
+        line: index + 1,
+      });
     });
     return keys;
   });
@@ -112,7 +119,12 @@ function parseLine(text: string): ParsedLine | undefined {
   if (marker !== undefined && marker !== "@revoked") return undefined;
   const blob = Buffer.from(base64, "base64");
   if (keyTypeOf(blob) !== type) return undefined;
-  return { names: hosts.startsWith("|") ? hashMatcher(hosts) : listMatcher(hosts), type, blob, revoked: marker === "@revoked" };
+  return {
+    names: hosts.startsWith("|") ? hashMatcher(hosts) : listMatcher(hosts),
+    type,
+    blob,
+    revoked: marker === "@revoked",
+  };
 }
 
 function listMatcher(hosts: string): (host: string) => boolean {
@@ -137,7 +149,11 @@ function readLines(file: string): string[] {
     return [];
   }
   if (size > MAX_FILE_BYTES) {
-    throw new RuntimeError("option-invalid", `The file of known hosts ${file} is larger than ${MAX_FILE_BYTES} bytes`, "Remove old entries");
+    throw new RuntimeError(
+      "option-invalid",
+      `The file of known hosts ${file} is larger than ${MAX_FILE_BYTES} bytes`,
+      "Remove old entries",
+    );
   }
   try {
     return readFileSync(file, "utf8").split("\n");

@@ -32,7 +32,12 @@ export function connectError(error: unknown, target: SshTarget): RuntimeError {
     case "ENETUNREACH":
     case "ENETDOWN":
     case "EADDRNOTAVAIL":
-      return new RuntimeError("connection-failed", `There is no route to ${target.host} (${code})`, "Check the network or VPN", { cause: error });
+      return new RuntimeError(
+        "connection-failed",
+        `There is no route to ${target.host} (${code})`,
+        "Check the network or VPN",
+        { cause: error },
+      );
     default:
       return new RuntimeError(
         "connection-failed",
@@ -53,7 +58,11 @@ export function timeoutError(target: SshTarget, options?: { cause: unknown }): R
 }
 
 export function lostError(target: SshTarget, reason: string): RuntimeError {
-  return new RuntimeError("connection-lost", `The connection to ${targetName(target)} was lost (${reason})`, "Check the network and try again");
+  return new RuntimeError(
+    "connection-lost",
+    `The connection to ${targetName(target)} was lost (${reason})`,
+    "Check the network and try again",
+  );
 }
 
 /** Node tries several addresses and then reports an aggregate, which carries the code of one of its errors. */

@@ -57,10 +57,15 @@ export const RuntimeOptionsSchema = z.strictObject({
   port: z.optional(integer(1, 65_535)),
   identityFile: z.optional(path(LOCAL_PATH)),
   identitiesOnly: z.optional(flag()),
-  proxyJump: z.optional(z.string(PROXY_JUMP).check(z.refine((value) => /^[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*$/.test(value), PROXY_JUMP))),
+  proxyJump: z.optional(
+    z.string(PROXY_JUMP).check(z.refine((value) => /^[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*$/.test(value), PROXY_JUMP)),
+  ),
   knownHostsFile: z.optional(path(LOCAL_PATH)),
   sshConfigFile: z.optional(path(LOCAL_PATH)),
-  hostKeyPolicy: z._default(z.enum(["strict", "accept-new"], 'must be "strict" or "accept-new"; host keys are always checked'), "strict"),
+  hostKeyPolicy: z._default(
+    z.enum(["strict", "accept-new"], 'must be "strict" or "accept-new"; host keys are always checked'),
+    "strict",
+  ),
   carrier: z._default(z.enum(["auto", "ssh2", "openssh"], 'must be "auto", "ssh2" or "openssh"'), "auto"),
   root: z._default(path(REMOTE_PATH), "~/.paseo-ssh-runtime"),
   node: z.optional(path(REMOTE_PATH)),
@@ -135,7 +140,10 @@ function isPlainText(value: string): boolean {
 function isEnvironment(value: unknown): boolean {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   const entries = Object.entries(value);
-  return entries.length <= MAX_ENV_ENTRIES && entries.every(([name, content]) => isEnvironmentName(name) && isEnvironmentValue(content));
+  return (
+    entries.length <= MAX_ENV_ENTRIES &&
+    entries.every(([name, content]) => isEnvironmentName(name) && isEnvironmentValue(content))
+  );
 }
 
 /** POSIX, Base Definitions 8.1; without `__proto__`, which as a key of an object is not an entry. */

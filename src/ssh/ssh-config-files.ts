@@ -62,7 +62,8 @@ class Evaluation {
       throw refusal("CanonicalizeHostname cannot be followed without the ssh program");
     }
     values.set("hostname", [this.#hostName()]);
-    if (!values.has("userknownhostsfile")) values.set("userknownhostsfile", [`${home}/.ssh/known_hosts`, `${home}/.ssh/known_hosts2`]);
+    if (!values.has("userknownhostsfile"))
+      values.set("userknownhostsfile", [`${home}/.ssh/known_hosts`, `${home}/.ssh/known_hosts2`]);
     if (!values.has("globalknownhostsfile")) {
       values.set("globalknownhostsfile", ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]);
     }
@@ -109,7 +110,8 @@ class Evaluation {
 
   /** ssh_config(5): of ProxyJump and ProxyCommand, whichever stands first prevents the other. */
   #setProxy(keyword: string, words: string[]): void {
-    if (!this.#values.has("proxyjump") && !this.#values.has("proxycommand")) this.#values.set(keyword, [words.join(" ")]);
+    if (!this.#values.has("proxyjump") && !this.#values.has("proxycommand"))
+      this.#values.set(keyword, [words.join(" ")]);
   }
 
   #hostName(): string {
@@ -184,7 +186,9 @@ function filesMatching(pattern: string): string[] {
 
 function namesIn(folder: string, pattern: string): string[] {
   try {
-    const names = readdirSync(folder).filter((name) => matchesPattern(name, pattern) && (pattern.startsWith(".") || !name.startsWith(".")));
+    const names = readdirSync(folder).filter(
+      (name) => matchesPattern(name, pattern) && (pattern.startsWith(".") || !name.startsWith(".")),
+    );
     return names.sort();
   } catch {
     // glob(3) passes over folders that cannot be read.
@@ -209,5 +213,10 @@ function readConfig(file: string, { required, private: isPrivate }: Source): str
 }
 
 function refusal(problem: string, cause?: unknown): RuntimeError {
-  return new RuntimeError("option-invalid", `ssh_config: ${problem}`, "Correct ssh_config, or install the OpenSSH client", { cause });
+  return new RuntimeError(
+    "option-invalid",
+    `ssh_config: ${problem}`,
+    "Correct ssh_config, or install the OpenSSH client",
+    { cause },
+  );
 }

@@ -49,7 +49,9 @@ export async function configFromProgram(query: ConfigQuery): Promise<ConfigValue
 }
 
 function refused(host: string, timedOut: boolean, stderr: string): RuntimeError {
-  const reason = timedOut ? `no answer within ${DEADLINE_MS / 1000} s` : oneLine(stderr).slice(0, 500) || "no reason given";
+  const reason = timedOut
+    ? `no answer within ${DEADLINE_MS / 1000} s`
+    : oneLine(stderr).slice(0, 500) || "no reason given";
   return new RuntimeError(
     "option-invalid",
     `ssh cannot read its configuration for "${host}": ${reason}`,

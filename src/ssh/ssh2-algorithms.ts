@@ -19,8 +19,12 @@ const HOST_KEY_ALGORITHMS: readonly ServerHostKeyAlgorithm[] = [
  * aes256-gcm 482 / 351, aes128-ctr 336 / 287, aes256-ctr 320 / 320, chacha20-poly1305 (WebAssembly) 284 / 293.
  */
 export function algorithmsFor(knownTypes: readonly string[]): Algorithms {
-  const isKnown = (algorithm: ServerHostKeyAlgorithm) => knownTypes.includes(algorithm.startsWith("rsa-sha2-") ? "ssh-rsa" : algorithm);
+  const isKnown = (algorithm: ServerHostKeyAlgorithm) =>
+    knownTypes.includes(algorithm.startsWith("rsa-sha2-") ? "ssh-rsa" : algorithm);
   return {
-    serverHostKey: [...HOST_KEY_ALGORITHMS.filter(isKnown), ...HOST_KEY_ALGORITHMS.filter((algorithm) => !isKnown(algorithm))],
+    serverHostKey: [
+      ...HOST_KEY_ALGORITHMS.filter(isKnown),
+      ...HOST_KEY_ALGORITHMS.filter((algorithm) => !isKnown(algorithm)),
+    ],
   };
 }

@@ -2,8 +2,9 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Client, ClientChannel } from "ssh2";
 import { RuntimeError } from "../wire/errors.ts";
-import type { Carrier, CommandChannel, CommandExit } from "./carrier.ts";
+import type { Carrier, CommandChannel } from "./carrier.ts";
 import { ChannelStream } from "./channel-stream.ts";
+import { commandChannel } from "./command-channel.ts";
 import { lostError } from "./network-errors.ts";
 import { type SshTarget, targetName } from "./target.ts";
 
@@ -52,11 +53,17 @@ export class Ssh2Carrier implements Carrier {
 
   openStream(socketPath: string): Promise<Duplex> {
     if (socketPath === "" || socketPath.includes("\0") || Buffer.byteLength(socketPath) > MAX_SOCKET_PATH_BYTES) {
-      return Promise.reject(new RuntimeError("stream-refused", `"${socketPath}" cannot be the path of a unix socket`, "Choose a shorter root"));
+      return Promise.reject(
+        new RuntimeError(
+          "stream-refused",
+          `"${socketPath}" cannot be the path of a unix socket`,
+          "Choose a shorter root",
+        ),
+      );
     }
     return this.#open(
       (callback) => this.#client.openssh_forwardOutStreamLocal(socketPath, callback),
-      (channel) => this.#adopt(channel),
+      (channel) => this.#adopt(new ChannelStream(channel, "ours")),
       (reason) => this.#streamRefused(socketPath, reason),
     );
   }
@@ -64,7 +71,7 @@ export class Ssh2Carrier implements Carrier {
   run(command: string): Promise<CommandChannel> {
     return this.#open(
       (callback) => this.#client.exec(command, callback),
-      (channel) => this.#commandChannel(channel),
+      (channel) => commandChannel(channel, this.#adopt(new ChannelStream(channel, "server"))),
       () =>
         new RuntimeError(
           "session-refused",
@@ -140,8 +147,7 @@ export class Ssh2Carrier implements Carrier {
     );
   }
 
-  #adopt(channel: ClientChannel): ChannelStream {
-    const stream = new ChannelStream(channel);
+  #adopt(stream: ChannelStream): ChannelStream {
     if (this.#end !== undefined) {
       stream.destroy(this.#lost());
       return stream;
@@ -151,21 +157,14 @@ export class Ssh2Carrier implements Carrier {
     return stream;
   }
 
-  #commandChannel(channel: ClientChannel): CommandChannel {
-    const exit = new Promise<CommandExit>((resolve) => {
-      channel.once("exit", (code: number | null, signal?: string) => resolve({ code, signal: signal ?? null }));
-      channel.once("close", () => resolve({ code: null, signal: null }));
-    });
-    const stream = this.#adopt(channel);
-    return { stdin: stream, stdout: stream, stderr: channel.stderr, exit };
-  }
-
   #checkLiveness(): void {
     const { bytesRead } = this.#socket;
     this.#silentIntervals = bytesRead === this.#bytesSeen ? this.#silentIntervals + 1 : 0;
     this.#bytesSeen = bytesRead;
     if (this.#silentIntervals >= SILENT_INTERVALS) {
-      this.#finish(lostError(this.#target, `no answer for ${this.#silentIntervals * this.#target.keepaliveIntervalMs} ms`));
+      this.#finish(
+        lostError(this.#target, `no answer for ${this.#silentIntervals * this.#target.keepaliveIntervalMs} ms`),
+      );
     }
   }
 
@@ -181,7 +180,10 @@ export class Ssh2Carrier implements Carrier {
   }
 
   #lost(): RuntimeError {
-    return this.#end?.reason ?? lostError(this.#target, this.#end === undefined ? "the server closed the connection" : "it was closed");
+    return (
+      this.#end?.reason ??
+      lostError(this.#target, this.#end === undefined ? "the server closed the connection" : "it was closed")
+    );
   }
 }
 

@@ -148,7 +148,12 @@ class Attempt {
   }
 
   readonly #onAbort = (): void => {
-    this.fail(new RuntimeError("connection-failed", `The connection to ${targetName(this.#target)} was given up before it was established`));
+    this.fail(
+      new RuntimeError(
+        "connection-failed",
+        `The connection to ${targetName(this.#target)} was given up before it was established`,
+      ),
+    );
   };
 
   /** ssh2 calls it at every key exchange, those of an established connection included. */
@@ -184,7 +189,10 @@ class Attempt {
       this.fail(this.#hostKeyRefusal);
     } else if (this.#phase === "connecting") {
       this.fail(connectError(error, this.#target));
-    } else if (error.level === "agent" || (error.level === "client-authentication" && !this.#authenticator?.exhausted)) {
+    } else if (
+      error.level === "agent" ||
+      (error.level === "client-authentication" && !this.#authenticator?.exhausted)
+    ) {
       // One key could not sign (the agent asked and was refused, say); ssh2 goes on to the next.
       this.#options.log?.(`a key could not be used: ${error.message}`);
     } else if (error.level === "client-authentication") {

@@ -78,7 +78,11 @@ export async function resolveTarget(options: RuntimeOptions, env: CallerEnvironm
   const account = userInfoOrUndefined();
   const home = account?.homedir || env.HOME;
   if (home === undefined) {
-    throw new RuntimeError("option-invalid", "The local account has no home folder", "Set HOME, or add the account to the user database");
+    throw new RuntimeError(
+      "option-invalid",
+      "The local account has no home folder",
+      "Set HOME, or add the account to the user database",
+    );
   }
   const localUser = account?.username ?? "";
   const query: ConfigQuery = { host: options.host, home, localUser, env };
@@ -138,7 +142,9 @@ export function combine(options: RuntimeOptions, query: ConfigQuery, config: Con
     ...(bindAddress === undefined ? {} : { bindAddress }),
     identityFiles,
     defaultIdentityFiles:
-      configured || options.identityFile !== undefined ? [] : DEFAULT_IDENTITY_NAMES.map((name) => `${home}/.ssh/${name}`),
+      configured || options.identityFile !== undefined
+        ? []
+        : DEFAULT_IDENTITY_NAMES.map((name) => `${home}/.ssh/${name}`),
     certificateFiles: paths("certificatefile"),
     identitiesOnly: options.identitiesOnly ?? isYes(one("identitiesonly")),
     identityAgent: identityAgentOf(config.get("identityagent")?.[0], (value) =>
@@ -197,7 +203,11 @@ function portOf(value: string | undefined): number {
   if (value === undefined) return DEFAULT_PORT;
   const port = Number(value);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
-  throw new RuntimeError("option-invalid", `ssh_config has Port ${value.slice(0, 20)}`, "Use a whole number from 1 to 65535");
+  throw new RuntimeError(
+    "option-invalid",
+    `ssh_config has Port ${value.slice(0, 20)}`,
+    "Use a whole number from 1 to 65535",
+  );
 }
 
 function exceptNone(value: string | undefined): string | undefined {

@@ -1,49 +1,24 @@
 import type { Duplex } from "node:stream";
-import { RuntimeError } from "./errors.ts";
+import { type ErrorData, RuntimeError } from "./errors.ts";
 import {
   encodeDataHeader,
   encodeJsonFrame,
   encodeMarkFrame,
   FrameDecoder,
+  type FrameSchemas,
+  type FramesOf,
   FrameType,
   type JsonFrameType,
   type MarkFrameType,
   PREAMBLE,
   type StreamId,
   violation,
+  type WireSide,
 } from "./frame.ts";
 import { PREAMBLE_DEADLINE_MS } from "./limits.ts";
-import { checkJsonFrame, type JsonFrame } from "./messages.ts";
 
-/** Which frames each side may send. */
-const SENT_BY = {
-  client: new Set<FrameType>([
-    FrameType.Request,
-    FrameType.Supply,
-    FrameType.Control,
-    FrameType.EventAcknowledge,
-    FrameType.Data,
-    FrameType.Acknowledge,
-    FrameType.End,
-    FrameType.Refuse,
-    FrameType.Fatal,
-  ]),
-  agent: new Set<FrameType>([
-    FrameType.Response,
-    FrameType.Progress,
-    FrameType.Need,
-    FrameType.Event,
-    FrameType.ControlAcknowledge,
-    FrameType.Data,
-    FrameType.Acknowledge,
-    FrameType.End,
-    FrameType.Refuse,
-    FrameType.Fatal,
-  ]),
-} as const;
-
-export interface ConnectionHandler {
-  onJson(frame: JsonFrame): void;
+export interface ConnectionHandler<Frame> {
+  onJson(frame: Frame): void;
   onData(stream: StreamId, offset: number, chunk: Buffer): void;
   onMark(type: MarkFrameType, stream: StreamId, offset: number): void;
   /** The other side has half-closed; nothing more will arrive. */
@@ -56,26 +31,21 @@ export interface ConnectionHandler {
  * One connection that speaks wire protocol v1 over any byte stream. A violation by the other side ends it: a Fatal
  * frame says why, the stream is destroyed and `onClose` gets the error; nothing of the offending input is kept.
  */
-export class WireConnection {
+export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
   readonly #socket: Duplex;
-  readonly #handler: ConnectionHandler;
+  readonly #handler: Pick<ConnectionHandler<never>, "onEnd" | "onClose">;
   readonly #decoder: FrameDecoder;
   #closed = false;
   #preambleTimer: NodeJS.Timeout | undefined;
 
-  /** @param role what this side is; it decides which frames may be sent and which are accepted */
-  constructor(socket: Duplex, role: "client" | "agent", handler: ConnectionHandler) {
+  /** @param side what this side accepts: AGENT_SIDE or CLIENT_SIDE */
+  constructor(socket: Duplex, side: WireSide<Schemas>, handler: ConnectionHandler<FramesOf<Schemas>>) {
     this.#socket = socket;
     this.#handler = handler;
-    const accepted = SENT_BY[role === "client" ? "agent" : "client"];
-    const check = (type: FrameType) => {
-      if (!accepted.has(type)) throw violation(`a ${FrameType[type]} frame came from the wrong side`);
-    };
     this.#decoder = new FrameDecoder({
       json: (type, value) => {
-        check(type);
-        const frame = checkJsonFrame(type, value);
-        if (frame.type === FrameType.Fatal) this.#close(RuntimeError.fromData(frame.value));
+        const frame = checkJsonFrame(side, type, value);
+        if (type === FrameType.Fatal) this.#close(RuntimeError.fromData(value as ErrorData));
         else if (!this.#closed) handler.onJson(frame);
       },
       data: (stream, offset, chunk) => {
@@ -162,7 +132,10 @@ export class WireConnection {
       clearTimeout(this.#preambleTimer);
       this.#preambleTimer = undefined;
     } else if (this.#preambleTimer === undefined) {
-      this.#preambleTimer = setTimeout(() => this.fail(violation("the preamble did not arrive in time")), PREAMBLE_DEADLINE_MS);
+      this.#preambleTimer = setTimeout(
+        () => this.fail(violation("the preamble did not arrive in time")),
+        PREAMBLE_DEADLINE_MS,
+      );
       this.#preambleTimer.unref();
     }
   }
@@ -180,4 +153,21 @@ export class WireConnection {
 
 function lost(reason: string): RuntimeError {
   return new RuntimeError("connection-lost", `The connection to the build host was lost (${reason})`, "Try again");
+}
+
+/** @throws RuntimeError wire-violation when this side does not accept such a frame, or it is malformed */
+function checkJsonFrame<Schemas extends FrameSchemas>(
+  side: WireSide<Schemas>,
+  type: JsonFrameType,
+  value: unknown,
+): FramesOf<Schemas> {
+  const schema = side.accepts[type];
+  if (schema === undefined) throw violation(`a ${FrameType[type]} frame came from the wrong side`);
+  const result = schema.safeParse(value);
+  if (!result.success) {
+    const issue = result.error.issues[0];
+    const place = issue?.path.join(".") || "its root";
+    throw violation(`a ${FrameType[type]} frame is malformed at ${place} (${issue?.code ?? "unknown"})`);
+  }
+  return { type, value: result.data } as FramesOf<Schemas>;
 }

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { ErrorDataSchema } from "./messages.ts";
+import { ErrorDataSchema } from "./pieces.ts";
 
 /**
  * The dial protocol between a wrapper and the broker, over the broker's unix socket. The wrapper sends one JSON line;
@@ -11,47 +11,68 @@ import { ErrorDataSchema } from "./messages.ts";
 export const MAX_DIAL_LINE_BYTES = 256 * 1024;
 
 /** What of the caller's environment decides how a host is reached. The broker's own may be another one. */
-const CallerSchema = z.strictObject({
-  HOME: z.optional(z.string()),
-  PATH: z.optional(z.string()),
-  SSH_AUTH_SOCK: z.optional(z.string()),
-});
-export type DialCaller = z.infer<typeof CallerSchema>;
-
-export const DialRequestSchema = z.discriminatedUnion("type", [
+const callerSchema = () =>
   z.strictObject({
-    type: z.literal("dial"),
-    /** The runtime's options as they came; the broker validates them again. */
-    options: z.record(z.string(), z.unknown()),
-    caller: CallerSchema,
-    /** Set for executions: when the wrapper goes away before its operation has ended, this session is abandoned. */
-    session: z.optional(z.string()),
-    /** Set when an execution is being resumed: wait for the host until this many milliseconds have passed. */
-    patienceMs: z.optional(z.int()),
-  }),
-  z.strictObject({ type: z.literal("status") }),
-  z.strictObject({ type: z.literal("stop") }),
-]);
-export type DialRequest = z.infer<typeof DialRequestSchema>;
+    HOME: z.optional(z.string()),
+    PATH: z.optional(z.string()),
+    SSH_AUTH_SOCK: z.optional(z.string()),
+  });
+export type DialCaller = z.infer<ReturnType<typeof callerSchema>>;
 
-const HostStatusSchema = z.strictObject({
-  host: z.string(),
-  state: z.enum(["connecting", "connected", "waiting"]),
-  channels: z.int(),
-  spares: z.int(),
-  agent: z.optional(z.strictObject({ pid: z.int(), build: z.string(), node: z.string(), platform: z.string() })),
-  error: z.optional(z.string()),
-});
-export type HostStatus = z.infer<typeof HostStatusSchema>;
+const dialRequestSchema = () =>
+  z.discriminatedUnion("type", [
+    z.strictObject({
+      type: z.literal("dial"),
+      /** The runtime's options as they came; the broker validates them again. */
+      options: z.record(z.string(), z.unknown()),
+      caller: callerSchema(),
+      /** Set for executions: when the wrapper goes away before its operation has ended, this session is abandoned. */
+      session: z.optional(z.string()),
+      /** Set when an execution is being resumed: wait for the host until this many milliseconds have passed. */
+      patienceMs: z.optional(z.int()),
+    }),
+    z.strictObject({ type: z.literal("status") }),
+    z.strictObject({ type: z.literal("stop") }),
+  ]);
+export type DialRequest = z.infer<ReturnType<typeof dialRequestSchema>>;
 
-export const DialReplySchema = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("progress"), text: z.string() }),
-  z.strictObject({ type: z.literal("connected") }),
-  z.strictObject({ type: z.literal("error"), error: ErrorDataSchema }),
-  z.strictObject({ type: z.literal("status"), pid: z.int(), hosts: z.array(HostStatusSchema) }),
-  z.strictObject({ type: z.literal("stopping"), pid: z.int() }),
-]);
-export type DialReply = z.infer<typeof DialReplySchema>;
+/** @throws Error when it is no request */
+export function parseDialRequest(line: string): DialRequest {
+  return dialRequestSchema().parse(JSON.parse(line));
+}
+
+const hostStatusSchema = () =>
+  z.strictObject({
+    host: z.string(),
+    state: z.enum(["connecting", "connected", "waiting"]),
+    channels: z.int(),
+    spares: z.int(),
+    agent: z.optional(z.strictObject({ pid: z.int(), build: z.string(), node: z.string(), platform: z.string() })),
+    error: z.optional(z.string()),
+  });
+export type HostStatus = z.infer<ReturnType<typeof hostStatusSchema>>;
+
+const dialReplySchema = () =>
+  z.discriminatedUnion("type", [
+    z.strictObject({ type: z.literal("progress"), text: z.string() }),
+    z.strictObject({ type: z.literal("connected") }),
+    z.strictObject({ type: z.literal("error"), error: ErrorDataSchema }),
+    z.strictObject({ type: z.literal("status"), pid: z.int(), hosts: z.array(hostStatusSchema()) }),
+    z.strictObject({ type: z.literal("stopping"), pid: z.int() }),
+  ]);
+export type DialReply = z.infer<ReturnType<typeof dialReplySchema>>;
+
+const CONNECTED: DialReply = { type: "connected" };
+const CONNECTED_LINE = JSON.stringify(CONNECTED);
+
+/**
+ * Reads a line of the broker. The one that every warm operation gets is known by its text: building the schema for
+ * it would cost start-up time.
+ * @throws Error when it is no reply
+ */
+export function parseDialReply(line: string): DialReply {
+  return line === CONNECTED_LINE ? CONNECTED : dialReplySchema().parse(JSON.parse(line));
+}
 
 /** Cuts one line off the front of what has arrived; shared by both ends, since both are followed by raw bytes. */
 export class DialLineReader {
@@ -60,7 +81,10 @@ export class DialLineReader {
   /** @throws RangeError when a line is longer than the protocol allows */
   push(chunk: Buffer): void {
     this.#buffered = this.#buffered.length === 0 ? chunk : Buffer.concat([this.#buffered, chunk]);
-    if (this.#buffered.length > MAX_DIAL_LINE_BYTES && !this.#buffered.subarray(0, MAX_DIAL_LINE_BYTES).includes(0x0a)) {
+    if (
+      this.#buffered.length > MAX_DIAL_LINE_BYTES &&
+      !this.#buffered.subarray(0, MAX_DIAL_LINE_BYTES).includes(0x0a)
+    ) {
       throw new RangeError("line too long");
     }
   }

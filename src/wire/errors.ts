@@ -82,10 +82,13 @@ export interface ErrorData {
 /** Longest text that an error carries; remote output inside it is cut to fit. Characters. */
 const MAX_TEXT = 2000;
 
+const BRAND = Symbol.for("paseo-ssh-runtime.RuntimeError");
+
 export class RuntimeError extends Error {
   override readonly name = "RuntimeError";
   readonly code: ErrorCode;
   readonly remedy: string;
+  readonly [BRAND] = true;
 
   constructor(code: ErrorCode, message: string, remedy = "", options?: { cause?: unknown }) {
     super(oneLine(message), options);
@@ -102,6 +105,11 @@ export class RuntimeError extends Error {
     return { code: this.code, message: this.message, remedy: this.remedy };
   }
 
+  /** Each bundle has this class once, and what one of them throws the others must know. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return value instanceof Error && BRAND in value;
+  }
+
   static fromData(data: { code: string; message: string; remedy: string }): RuntimeError {
     const code = (ERROR_CODES as readonly string[]).includes(data.code) ? (data.code as ErrorCode) : "internal";
     return new RuntimeError(code, data.message, data.remedy);
@@ -111,9 +119,14 @@ export class RuntimeError extends Error {
   static from(error: unknown): RuntimeError {
     if (error instanceof RuntimeError) return error;
     const text = error instanceof Error ? error.message : String(error);
-    return new RuntimeError("internal", `Internal error: ${text}`, "Please report this with the command that led to it", {
-      cause: error,
-    });
+    return new RuntimeError(
+      "internal",
+      `Internal error: ${text}`,
+      "Please report this with the command that led to it",
+      {
+        cause: error,
+      },
+    );
   }
 }
 

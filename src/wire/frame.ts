@@ -1,3 +1,4 @@
+import type * as z from "zod/mini";
 import { RuntimeError } from "./errors.ts";
 import { MAX_DATA_BYTES } from "./limits.ts";
 
@@ -35,6 +36,21 @@ export enum StreamId {
   Stderr = 2,
   Upload = 3,
 }
+
+/** The JSON frames that one side accepts, by type; the binary ones go both ways. */
+export type FrameSchemas = Partial<Record<JsonFrameType, z.ZodMiniType>>;
+
+export interface WireSide<Schemas extends FrameSchemas = FrameSchemas> {
+  accepts: Schemas;
+}
+
+/** The frames behind a table of schemas, as a union that a switch over `type` takes apart. */
+export type FramesOf<Schemas extends FrameSchemas> = {
+  [T in keyof Schemas & JsonFrameType]: {
+    type: T;
+    value: Schemas[T] extends z.ZodMiniType ? z.infer<Schemas[T]> : never;
+  };
+}[keyof Schemas & JsonFrameType];
 
 const KIB = 1024;
 
@@ -99,7 +115,11 @@ function encodeStreamHeader(type: FrameType, stream: StreamId, offset: number, l
 }
 
 export function violation(text: string): RuntimeError {
-  return new RuntimeError("wire-violation", `Wire protocol error: ${text}`, "Use the same version of paseo-ssh-runtime on both sides");
+  return new RuntimeError(
+    "wire-violation",
+    `Wire protocol error: ${text}`,
+    "Use the same version of paseo-ssh-runtime on both sides",
+  );
 }
 
 /**

@@ -1,4 +1,13 @@
-import { chmodSync, lstatSync, mkdirSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from "node:fs";
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  symlinkSync,
+  unlinkSync,
+} from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { RuntimeError } from "./errors.ts";
@@ -163,5 +172,9 @@ export function securePrivateFolder(path: string): void {
         ? "is open to other users"
         : undefined;
   if (problem === undefined) return;
-  throw new RuntimeError("runtime-folder-unsafe", `The folder ${path} ${problem}`, `Remove it, or run: chmod 700 ${path}`);
+  throw new RuntimeError(
+    "runtime-folder-unsafe",
+    `The folder ${path} ${problem}`,
+    `Remove it, or run: chmod 700 ${path}`,
+  );
 }

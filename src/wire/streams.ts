@@ -1,6 +1,6 @@
+import type { WireConnection } from "./connection.ts";
 import { FrameType, type StreamId, violation } from "./frame.ts";
 import { ACKNOWLEDGE_STEP_BYTES, MAX_DATA_BYTES, MESSAGE_WINDOW, STREAM_WINDOW_BYTES } from "./limits.ts";
-import type { WireConnection } from "./connection.ts";
 
 /**
  * Streams with absolute offsets that outlive their connection. Acknowledgement = credit = replay: the receiver
@@ -166,7 +166,8 @@ export class IncomingStream {
     const end = offset + bytes.length;
     if (offset > this.#received) throw violation(`stream ${this.#id} jumps from ${this.#received} to ${offset}`);
     if (end <= this.#received) return undefined;
-    if (this.#endOffset !== undefined && end > this.#endOffset) throw violation(`stream ${this.#id} goes on after its end`);
+    if (this.#endOffset !== undefined && end > this.#endOffset)
+      throw violation(`stream ${this.#id} goes on after its end`);
     const fresh = offset === this.#received ? bytes : bytes.subarray(this.#received - offset);
     this.#received = end;
     if (this.#refused) return undefined;

@@ -3,6 +3,7 @@ import { PassThrough, type Readable } from "node:stream";
 import * as tar from "tar";
 import { RuntimeError } from "../wire/errors.ts";
 import { cancellation } from "../wire/git-process.ts";
+import { count } from "./count.ts";
 
 /**
  * A directory outside of git as a tar stream: files, folders (empty ones too), links as they are, permissions and times
@@ -30,7 +31,7 @@ export function archiveStream(folder: string, signal: AbortSignal, progress: (te
   const abort = () => stream.destroy(cancellation(signal));
   pack.on("error", (error: unknown) => stream.destroy(unreadable(folder, error)));
   pack.on("end", () => {
-    if (skipped > 0) progress(`${skipped.toLocaleString("en")} sockets, named pipes and devices stay behind.`);
+    if (skipped > 0) progress(`${count(skipped, "socket, pipe or device", "sockets, pipes and devices")} left behind.`);
   });
   pack.pipe(stream);
   pack.add(".").end();

@@ -5,6 +5,7 @@ import { RuntimeError } from "../wire/errors.ts";
 import { cancellation } from "../wire/git-process.ts";
 import type { GitSourceManifest, SourceHave, SourceManifest } from "../wire/source.ts";
 import { archiveStream } from "./archive.ts";
+import { count } from "./count.ts";
 import { packStream } from "./pack.ts";
 import { readRefs, type SourceRefs } from "./refs.ts";
 import { fetchForPlacement } from "./remote-refs.ts";
@@ -68,7 +69,7 @@ async function openWorkTree(
   progress: (text: string) => void,
 ): Promise<DirectorySource> {
   const refs = await readRefs(tree, have.commits, signal);
-  if (refs.dropped > 0) progress(`${refs.dropped.toLocaleString("en")} refs of the repository stay behind.`);
+  if (refs.dropped > 0) progress(`${count(refs.dropped, "ref")} left behind.`);
   const scratch = new Scratch(tree);
   try {
     const fetched = await fetchForPlacement(tree, scratch, placement, refs, signal, progress);

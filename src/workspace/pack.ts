@@ -1,5 +1,6 @@
 import { type Readable, Transform } from "node:stream";
 import { gitFailure, spawnGit } from "../wire/git-process.ts";
+import { count } from "./count.ts";
 import type { Scratch } from "./scratch.ts";
 import type { WorkTree } from "./work-tree.ts";
 
@@ -38,7 +39,7 @@ export function packStream(
       if (header) {
         header = Buffer.concat([header, chunk.subarray(0, PACK_HEADER_BYTES)]);
         if (header.length >= PACK_HEADER_BYTES) {
-          progress(`Sending ${header.readUInt32BE(8).toLocaleString("en")} objects…`);
+          progress(`Sending ${count(header.readUInt32BE(8), "object")}…`);
           header = undefined;
         }
       }

@@ -77,14 +77,20 @@ export async function revisionId(tree: WorkTree, revision: string, signal: Abort
   return result.exitCode === 0 ? result.stdout.toString("utf8").trim() : undefined;
 }
 
-async function existingObjects(tree: WorkTree, ids: string[], signal: AbortSignal): Promise<Set<string>> {
+/** Those of the ids that are objects here. @param env where else to look, from a scratch folder */
+export async function existingObjects(
+  tree: WorkTree,
+  ids: string[],
+  signal: AbortSignal,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Set<string>> {
   const output = await git(["cat-file", "--batch-check=%(objectname) %(objecttype)"], {
     cwd: tree.top,
     signal,
     doing: `look up objects of ${tree.top}`,
     input: ids.map((id) => `${id}\n`).join(""),
     // A partial clone would fetch every commit of the host that it does not have.
-    env: { GIT_NO_LAZY_FETCH: "1" },
+    env: { ...env, GIT_NO_LAZY_FETCH: "1" },
   });
   const lines = output.split("\n").filter((line) => /^[0-9a-f]{40,64} (?:commit|tag|tree|blob)$/.test(line));
   return new Set(lines.map((line) => line.slice(0, line.indexOf(" "))));

@@ -100,6 +100,9 @@ async function fetchRef(
   if (id === undefined) return { reason: `${remote} has no ${ref}`, absent: true };
   const fetched = await runGit(
     [
+      // One pack: unpacking single objects would freshen those that the repository has already.
+      "-c",
+      "fetch.unpackLimit=1",
       "fetch",
       "--quiet",
       "--no-tags",

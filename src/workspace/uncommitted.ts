@@ -1,10 +1,12 @@
 import { lstatSync } from "node:fs";
-import { open, utimes, writeFile } from "node:fs/promises";
+import { open, readFile, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RuntimeError } from "../wire/errors.ts";
 import { type GitOptions, git, gitFailure, runGit } from "../wire/git-process.ts";
 import { GIT_STATUS_ARGUMENTS, parseStatus, type StatusEntry } from "../wire/git-status.ts";
 import { type GitSourceManifest, MAX_INTENT_TO_ADD_PATHS } from "../wire/source.ts";
+import { count } from "./count.ts";
+import { existingObjects } from "./refs.ts";
 import type { Scratch } from "./scratch.ts";
 import type { WorkTree } from "./work-tree.ts";
 
@@ -14,6 +16,10 @@ type UncommittedState = NonNullable<GitSourceManifest["state"]>;
 const MAX_ROUNDS = 5;
 const WORK_TREE_INDEX = "work-tree-index";
 const STAGED_INDEX = "staged-index";
+const BLOB_INDEX = "blob-index";
+const GITLINK_MODE = "160000";
+/** gitformat-index(5) */
+const SPARSE_INDEX_EXTENSION = "sdir";
 
 /**
  * Writes the uncommitted state of a work tree as two trees into the scratch folder: what is staged, and what the files
@@ -30,24 +36,17 @@ export async function captureUncommitted(
   signal: AbortSignal,
   progress: (text: string) => void,
 ): Promise<UncommittedState> {
-  await copyIndex(tree.indexPath, scratch.path(WORK_TREE_INDEX));
   await copyIndex(tree.indexPath, scratch.path(STAGED_INDEX));
+  await copyIndex(scratch.path(STAGED_INDEX), scratch.path(WORK_TREE_INDEX));
   const before = await readStatus(tree, scratch, signal);
   const intentToAdd = before
     .filter((entry) => entry.intentToAdd)
     .map((entry) => Buffer.from(entry.path, "latin1").toString("base64"));
   await resolveConflicts(tree, scratch, before, signal);
   await recordWorkTree(tree, scratch, before, signal, progress);
-  const writeTree = (index: string) =>
-    git(["write-tree"], {
-      cwd: tree.top,
-      signal,
-      env: scratch.envWithIndex(index),
-      doing: `record the state of ${tree.top}`,
-    });
   return {
-    index: await writeTree(STAGED_INDEX),
-    workTree: await writeTree(WORK_TREE_INDEX),
+    index: await writeTree(tree, scratch, STAGED_INDEX, signal),
+    workTree: await writeTree(tree, scratch, WORK_TREE_INDEX, signal),
     intentToAdd: intentToAdd.slice(0, MAX_INTENT_TO_ADD_PATHS),
   };
 }
@@ -94,15 +93,56 @@ async function recordWorkTree(
         "Try again when the program that writes them has finished",
       );
     }
-    await git(["update-index", "-z", "--add", "--remove", "--replace", "--stdin"], {
+    // Ids only: git would "freshen" the files of objects that the source has already, that is, change their times.
+    await git(["update-index", "--info-only", "-z", "--add", "--remove", "--replace", "--stdin"], {
       cwd: tree.top,
       signal,
       env: scratch.envWithIndex(WORK_TREE_INDEX),
       doing: `read the changed files of ${tree.top}`,
       input: pathList(changed),
     });
+    await writeNewBlobs(tree, scratch, changed, signal);
     changed = changedFiles(tree, await readStatus(tree, scratch, signal));
   }
+}
+
+/** Writes the content of those files that no object of the source has yet. */
+async function writeNewBlobs(tree: WorkTree, scratch: Scratch, paths: string[], signal: AbortSignal): Promise<void> {
+  const options: GitOptions = { cwd: tree.top, signal, env: scratch.envWithIndex(WORK_TREE_INDEX) };
+  const listing = await runGit(["ls-files", "--stage", "-z"], options);
+  if (listing.exitCode !== 0) throw gitFailure(`read the changed files of ${tree.top}`, listing);
+  const ids = new Map<string, string>();
+  const changed = new Set(paths);
+  for (const line of listing.stdout.toString("latin1").split("\0")) {
+    const path = line.slice(line.indexOf("\t") + 1);
+    const [mode, id = ""] = line.split(" ", 2);
+    if (changed.has(path) && mode !== GITLINK_MODE) ids.set(path, id);
+  }
+  const present = await existingObjects(tree, [...new Set(ids.values())], signal, scratch.env);
+  const missing = [...ids].filter(([, id]) => !present.has(id)).map(([path]) => path);
+  if (missing.length === 0) return;
+  // From the index as it was, for git looks there how a file's line endings are.
+  await copyIndex(scratch.path(STAGED_INDEX), scratch.path(BLOB_INDEX));
+  await git(["update-index", "-z", "--add", "--remove", "--replace", "--stdin"], {
+    ...options,
+    env: scratch.envWithIndex(BLOB_INDEX),
+    doing: `read the changed files of ${tree.top}`,
+    input: pathList(missing),
+  });
+}
+
+/**
+ * Without the source's objects in sight: git writes every tree that it makes into the scratch folder, instead of
+ * freshening those that the source has. A sparse index is the exception, for its folders stand for trees of the source.
+ */
+async function writeTree(tree: WorkTree, scratch: Scratch, index: string, signal: AbortSignal): Promise<string> {
+  const isSparse = (await readFile(scratch.path(index)).catch(() => Buffer.alloc(0))).includes(SPARSE_INDEX_EXTENSION);
+  return git(["write-tree", "--missing-ok"], {
+    cwd: tree.top,
+    signal,
+    env: { ...scratch.envWithIndex(index), ...(isSparse ? {} : { GIT_ALTERNATE_OBJECT_DIRECTORIES: "" }) },
+    doing: `record the state of ${tree.top}`,
+  });
 }
 
 /** A directory in the list is a repository of its own; what is neither file nor link cannot be in git. */
@@ -155,9 +195,9 @@ async function reportExclusions(
 ): Promise<void> {
   const repositories = entries.filter((entry) => entry.path.endsWith("/")).length;
   if (repositories > 0)
-    progress(`${repositories.toLocaleString("en")} untracked repositories inside the work tree stay behind.`);
+    progress(`${count(repositories, "untracked repository", "untracked repositories")} left behind.`);
   if (lstatSync(join(tree.top, ".gitmodules"), { throwIfNoEntry: false })) {
-    progress("The contents of submodules stay behind.");
+    progress("The contents of submodules are left behind.");
   }
   if (entries.some((entry) => entry.unmerged)) progress("Conflicted files arrive as unstaged changes.");
   if (changed.length === 0) return;
@@ -174,9 +214,7 @@ async function reportExclusions(
     .filter((_, index) => index % 3 === 2);
   const filtered = values.filter((value) => value !== "unspecified" && value !== "unset").length;
   if (filtered > 0) {
-    progress(
-      `${filtered.toLocaleString("en")} changed files pass a git filter; what it keeps outside of git stays behind.`,
-    );
+    progress(`${count(filtered, "changed file")} filtered by git; what a filter keeps outside of git is left behind.`);
   }
 }
 

@@ -3,9 +3,12 @@ import { RuntimeError } from "../wire/errors.ts";
 /** The command line of the contract's operations. */
 
 export type Invocation =
-  | { operation: "describe" | "reconcile" }
+  | { operation: "describe" }
+  | { operation: "reconcile" }
   | { operation: "exec"; workspaceId: string }
-  | { operation: "create" | "inspect" | "pause" | "resume" | "destroy"; workspaceId: string }
+  | { operation: "create"; workspaceId: string }
+  | { operation: "inspect" | "resume"; workspaceId: string }
+  | { operation: "pause" | "destroy"; workspaceId: string }
   | { operation: "signal"; workspaceId: string; execId: string; signal: string };
 
 /** Flags of each operation, in no particular order on the command line; all of them are required. */
@@ -71,5 +74,9 @@ function toInvocation(operation: Invocation["operation"], rest: readonly string[
 
 function usage(operation: string, problem: string): RuntimeError {
   const flags = FLAGS[operation as Invocation["operation"]].map((flag) => ` ${flag} …`).join("");
-  return new RuntimeError("usage", `The operation ${operation} ${problem}`, `Call it as: paseo-ssh-runtime ${operation}${flags}`);
+  return new RuntimeError(
+    "usage",
+    `The operation ${operation} ${problem}`,
+    `Call it as: paseo-ssh-runtime ${operation}${flags}`,
+  );
 }

@@ -2,7 +2,8 @@ import type { CommandRuntimeLifecycleResponse } from "../contract/index.ts";
 import { type ConnectionHandler, WireConnection } from "../wire/connection.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../wire/frame.ts";
-import type { JsonFrame, WireNeed, WireRequest, WireResponse } from "../wire/messages.ts";
+import { type AgentFrame, CLIENT_SIDE, type WireNeed, type WireResponse } from "../wire/from-agent.ts";
+import type { WireRequest } from "../wire/from-client.ts";
 import type { RuntimeContext } from "./context.ts";
 import { dial } from "./dial.ts";
 import { type Supplier, Upload } from "./upload.ts";
@@ -15,7 +16,11 @@ const ATTEMPTS = 3;
  * @param suppliers what this side can give when the agent needs it
  * @throws RuntimeError what the agent, the broker or a supplier reports
  */
-export async function call(context: RuntimeContext, request: WireRequest, suppliers: Suppliers = {}): Promise<WireResponse> {
+export async function call(
+  context: RuntimeContext,
+  request: WireRequest,
+  suppliers: Suppliers = {},
+): Promise<WireResponse> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await callOnce(context, request, suppliers);
@@ -44,7 +49,7 @@ async function callOnce(context: RuntimeContext, request: WireRequest, suppliers
   const { socket, early } = await dial(
     { type: "dial", options: context.rawOptions, caller: context.caller },
     (opened) => {
-      connection = new WireConnection(opened, "client", client);
+      connection = new WireConnection(opened, CLIENT_SIDE, client);
       connection.sendJson(FrameType.Request, request);
     },
     context.progress,
@@ -58,7 +63,7 @@ async function callOnce(context: RuntimeContext, request: WireRequest, suppliers
   }
 }
 
-class CallClient implements ConnectionHandler {
+class CallClient implements ConnectionHandler<AgentFrame> {
   connection: WireConnection | undefined;
   readonly response: Promise<WireResponse>;
   readonly #context: RuntimeContext;
@@ -78,7 +83,7 @@ class CallClient implements ConnectionHandler {
     this.response.catch(() => {});
   }
 
-  onJson(frame: JsonFrame): void {
+  onJson(frame: AgentFrame): void {
     switch (frame.type) {
       case FrameType.Response:
         if (frame.value.kind === "error") this.#reject(RuntimeError.fromData(frame.value.error));
@@ -100,7 +105,8 @@ class CallClient implements ConnectionHandler {
   }
 
   onMark(type: MarkFrameType, stream: StreamId, offset: number): void {
-    if (stream !== StreamId.Upload || this.#upload === undefined) throw violation(`${FrameType[type]} came for stream ${StreamId[stream]}`);
+    if (stream !== StreamId.Upload || this.#upload === undefined)
+      throw violation(`${FrameType[type]} came for stream ${StreamId[stream]}`);
     this.#upload.onMark(type, offset);
   }
 
@@ -110,7 +116,9 @@ class CallClient implements ConnectionHandler {
 
   onClose(error: RuntimeError | undefined): void {
     this.#upload?.close();
-    this.#reject(error ?? new RuntimeError("connection-lost", "The connection to the build host was lost", "Try again"));
+    this.#reject(
+      error ?? new RuntimeError("connection-lost", "The connection to the build host was lost", "Try again"),
+    );
   }
 
   #supply(need: WireNeed): void {

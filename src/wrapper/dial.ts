@@ -1,10 +1,10 @@
 import { connect, type Socket } from "node:net";
+import { type DialCaller, DialLineReader, type DialReply, type DialRequest, parseDialReply } from "../wire/dial.ts";
 import { RuntimeError } from "../wire/errors.ts";
-import { type DialCaller, DialLineReader, type DialReply, DialReplySchema, type DialRequest } from "../wire/dial.ts";
 import { publicSocketPath } from "../wire/rendezvous.ts";
 import { runtimeFolder } from "../wire/runtime-folder.ts";
 import { brokerName } from "./build.ts";
-import { loadLazily } from "./lazy.ts";
+import { loadBundle } from "./bundles.ts";
 
 /** How often a dial is repeated when the broker ends between being found and answering. */
 const ATTEMPTS = 5;
@@ -41,7 +41,7 @@ export async function dial(
     const socket = await connectTo(path);
     if (socket === undefined) {
       if (attempt > ATTEMPTS) throw noBroker("it ends again and again");
-      await loadLazily("start-broker").startBroker(folder, brokerName());
+      await loadBundle("start-broker").startBroker(folder, brokerName());
       continue;
     }
     socket.cork();
@@ -56,7 +56,11 @@ export async function dial(
 }
 
 function noBroker(reason: string): RuntimeError {
-  return new RuntimeError("broker-start-failed", `The connection broker does not stay up (${reason})`, `Look at the log in ${runtimeFolder(process.env)}`);
+  return new RuntimeError(
+    "broker-start-failed",
+    `The connection broker does not stay up (${reason})`,
+    `Look at the log in ${runtimeFolder(process.env)}`,
+  );
 }
 
 /** @returns undefined when nobody listens there */
@@ -75,7 +79,7 @@ function readAnswer(socket: Socket, progress: (text: string) => void): Promise<B
     const onData = (chunk: Buffer) => {
       reader.push(chunk);
       for (let text = reader.next(); text !== undefined; text = reader.next()) {
-        const reply: DialReply = DialReplySchema.parse(JSON.parse(text));
+        const reply: DialReply = parseDialReply(text);
         if (reply.type === "progress") {
           progress(reply.text);
           continue;
@@ -87,7 +91,9 @@ function readAnswer(socket: Socket, progress: (text: string) => void): Promise<B
           resolve(reader.rest());
         } else {
           socket.destroy();
-          reject(reply.type === "error" ? RuntimeError.fromData(reply.error) : noBroker("it gives an unexpected answer"));
+          reject(
+            reply.type === "error" ? RuntimeError.fromData(reply.error) : noBroker("it gives an unexpected answer"),
+          );
         }
         return;
       }

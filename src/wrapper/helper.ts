@@ -1,9 +1,9 @@
-import { createReadStream, openSync, readSync, closeSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { closeSync, createReadStream, openSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, extname, join } from "node:path";
 import type { RuntimeOptions } from "../ssh/options.ts";
 import { RuntimeError } from "../wire/errors.ts";
-import type { EnvironmentOptions, HelperIdentity } from "../wire/messages.ts";
+import type { EnvironmentOptions, HelperIdentity } from "../wire/from-client.ts";
 import { runtimeFolder } from "../wire/runtime-folder.ts";
 import type { Suppliers } from "./call.ts";
 import { HashCache } from "./hash-cache.ts";

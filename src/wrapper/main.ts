@@ -1,10 +1,7 @@
 import { RuntimeError } from "../wire/errors.ts";
 import { type Invocation, parseInvocation } from "./arguments.ts";
-import { exec } from "./exec/exec.ts";
-import { loadLazily } from "./lazy.ts";
-import { create } from "./operations/create.ts";
-import { describe } from "./operations/describe.ts";
-import { inspectOrResume, pauseOrDestroy, reconcile, signal } from "./operations/lifecycle.ts";
+import { loadBundle } from "./bundles.ts";
+import { DESCRIBE_LINE } from "./operations/describe.ts";
 import { writeAll } from "./synchronous-io.ts";
 
 /**
@@ -15,19 +12,11 @@ import { writeAll } from "./synchronous-io.ts";
 async function perform(invocation: Exclude<Invocation, { operation: "exec" }>): Promise<string> {
   switch (invocation.operation) {
     case "describe":
-      return describe();
+      return DESCRIBE_LINE;
     case "create":
-      return await create(invocation.workspaceId);
-    case "inspect":
-    case "resume":
-      return await inspectOrResume(invocation.operation, invocation.workspaceId);
-    case "pause":
-    case "destroy":
-      return await pauseOrDestroy(invocation.operation, invocation.workspaceId);
-    case "reconcile":
-      return await reconcile();
-    case "signal":
-      return await signal(invocation.workspaceId, invocation.execId, invocation.signal);
+      return await loadBundle("create").create(invocation.workspaceId);
+    default:
+      return await loadBundle("lifecycle").performLifecycle(invocation);
   }
 }
 
@@ -35,9 +24,9 @@ async function main(args: readonly string[]): Promise<void> {
   try {
     const invocation = parseInvocation(args);
     if (invocation === undefined) {
-      await loadLazily("cli").runCommand(args);
+      await loadBundle("cli").runCommand(args);
     } else if (invocation.operation === "exec") {
-      await exec(invocation.workspaceId);
+      await loadBundle("exec").exec(invocation.workspaceId);
     } else {
       writeAll(1, await perform(invocation));
       process.exit(0);

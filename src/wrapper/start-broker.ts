@@ -29,7 +29,10 @@ export async function startBroker(folder: string, name: string): Promise<void> {
   child.unref();
   const ready = child.stdio[3] as Socket;
   const text = await new Promise<string>((resolve, reject) => {
-    const timer = setTimeout(() => reject(failed(folder, `no answer within ${START_DEADLINE_MS / 1000} s`)), START_DEADLINE_MS);
+    const timer = setTimeout(
+      () => reject(failed(folder, `no answer within ${START_DEADLINE_MS / 1000} s`)),
+      START_DEADLINE_MS,
+    );
     let received = "";
     ready.on("data", (chunk: Buffer) => {
       received += chunk.toString("utf8");
@@ -60,5 +63,9 @@ function openLog(folder: string): number {
 }
 
 function failed(folder: string, reason: string): RuntimeError {
-  return new RuntimeError("broker-start-failed", `The connection broker did not start (${reason})`, `Look at ${join(folder, "broker.log")}`);
+  return new RuntimeError(
+    "broker-start-failed",
+    `The connection broker did not start (${reason})`,
+    `Look at ${join(folder, "broker.log")}`,
+  );
 }

@@ -2,7 +2,8 @@ import type { Readable } from "node:stream";
 import type { WireConnection } from "../wire/connection.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../wire/frame.ts";
-import type { WireNeed, WireSupply } from "../wire/messages.ts";
+import type { WireNeed } from "../wire/from-agent.ts";
+import type { WireSupply } from "../wire/from-client.ts";
 import { OutgoingStream } from "../wire/streams.ts";
 
 /** What answers a need: a message and the bytes that follow it. */

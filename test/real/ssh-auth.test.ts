@@ -1,12 +1,13 @@
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, copyFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { connect, resolve, temporaryFolder } from "../ssh/support.ts";
 import { describeReal } from "../support/requirements.ts";
-import { generateKey, type Sshd, startSshd } from "../support/sshd.ts";
 import { type SshAgent, startSshAgent } from "../support/ssh-agent.ts";
+import { generateKey, type Sshd, startSshd } from "../support/sshd.ts";
 
 /** More than MaxAuthTries (6) of a stock server. */
 const AGENT_KEYS = 8;
@@ -20,7 +21,9 @@ describeReal("logging in", () => {
 
   beforeAll(async () => {
     sshd = await startSshd({ clientKeyTypes: ["ed25519", "ecdsa", "rsa"] });
-    strangers = Array.from({ length: AGENT_KEYS }, (_, index) => generateKey(join(sshd.folder, `stranger${index}`), "ed25519"));
+    strangers = Array.from({ length: AGENT_KEYS }, (_, index) =>
+      generateKey(join(sshd.folder, `stranger${index}`), "ed25519"),
+    );
     crowdedAgent = await startSshAgent();
     for (const file of strangers) crowdedAgent.add(file);
   });
@@ -35,7 +38,8 @@ describeReal("logging in", () => {
     for (const file of files) agent.add(file);
     return agent;
   }
-  const target = async (changes = {}) => resolve(sshd.options(), { identityFiles: [], identitiesOnly: false, ...changes });
+  const target = async (changes = {}) =>
+    resolve(sshd.options(), { identityFiles: [], identitiesOnly: false, ...changes });
   /** Only the public half, as on a machine whose agent holds the private one. */
   function publicHalf(identityFile: string): string {
     const path = join(temporaryFolder(), "key");
@@ -43,7 +47,11 @@ describeReal("logging in", () => {
     return path;
   }
   /** How many keys the server has refused since `mark`. */
-  const refusedSince = (mark: number) => sshd.log().slice(mark).match(/Failed publickey/g)?.length ?? 0;
+  const refusedSince = (mark: number) =>
+    sshd
+      .log()
+      .slice(mark)
+      .match(/Failed publickey/g)?.length ?? 0;
 
   it.each(["ed25519", "ecdsa", "rsa"])("uses a key file of type %s", async (type) => {
     const identityFile = sshd.identityFiles.find((file) => file.endsWith(type))!;
@@ -54,7 +62,9 @@ describeReal("logging in", () => {
     const mark = sshd.log().length;
     const agent = await agentWith(sshd.identityFiles.find((file) => file.endsWith(type))!);
     expect(await connect(await target(), { authSock: agent.socket })).toBeDefined();
-    expect(sshd.log().slice(mark)).toMatch(new RegExp(`Accepted publickey for \\S+ from .* ${type.toUpperCase()} SHA256`));
+    expect(sshd.log().slice(mark)).toMatch(
+      new RegExp(`Accepted publickey for \\S+ from .* ${type.toUpperCase()} SHA256`),
+    );
   });
 
   it("offers a configured file before the agent's other keys, which are more than the server hears out", async () => {
@@ -67,7 +77,9 @@ describeReal("logging in", () => {
     const mark = sshd.log().length;
     const agent = await agentWith(...strangers, sshd.identityFile);
     for (const identitiesOnly of [true, false]) {
-      await connect(await target({ identityFiles: [publicHalf(sshd.identityFile)], identitiesOnly }), { authSock: agent.socket });
+      await connect(await target({ identityFiles: [publicHalf(sshd.identityFile)], identitiesOnly }), {
+        authSock: agent.socket,
+      });
     }
     expect(refusedSince(mark)).toBe(0);
   });
@@ -90,15 +102,17 @@ describeReal("logging in", () => {
     await connect(await target({ defaultIdentityFiles: [publicHalf(sshd.identityFile)] }), { authSock: agent.socket });
     expect(refusedSince(mark)).toBe(0);
 
-    await connect(await target({ defaultIdentityFiles: [sshd.identityFile] }), { authSock: (await agentWith(strangers[0]!)).socket });
+    await connect(await target({ defaultIdentityFiles: [sshd.identityFile] }), {
+      authSock: (await agentWith(strangers[0]!)).socket,
+    });
     expect(refusedSince(mark)).toBe(1);
   });
 
   it("keeps to the configured files when told so", async () => {
     const agent = await agentWith(sshd.identityFile);
-    const error = await connect(await target({ identityFiles: [strangers[0]], identitiesOnly: true }), { authSock: agent.socket }).catch(
-      (caught: unknown) => caught,
-    );
+    const error = await connect(await target({ identityFiles: [strangers[0]], identitiesOnly: true }), {
+      authSock: agent.socket,
+    }).catch((caught: unknown) => caught);
     expect(error).toMatchObject({ code: "authentication-failed", message: expect.stringContaining(strangers[0]!) });
     expect((error as Error).message).not.toContain("agent key");
   });
@@ -107,7 +121,9 @@ describeReal("logging in", () => {
     const error = await connect(await target(), { authSock: crowdedAgent.socket }).catch((caught: unknown) => caught);
     expect(error).toMatchObject({
       code: "authentication-failed",
-      message: expect.stringMatching(/^\S+@127\.0\.0\.1:\d+ accepted no key; offered: agent key "ed25519 test key" \(ssh-ed25519 SHA256:/),
+      message: expect.stringMatching(
+        /^\S+@127\.0\.0\.1:\d+ accepted no key; offered: agent key "ed25519 test key" \(ssh-ed25519 SHA256:/,
+      ),
       remedy: expect.stringContaining("identityFile"),
     });
     expect((error as Error).message).toContain("Too many authentication failures");
@@ -117,10 +133,21 @@ describeReal("logging in", () => {
   it("passes over files that it cannot use, and says so when nothing else is left", async () => {
     const folder = temporaryFolder();
     const encrypted = generateKey(join(folder, "id_encrypted"), "ed25519", "a secret phrase");
-    writeFileSync(join(folder, "id_damaged"), "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n", { mode: 0o600 });
+    writeFileSync(
+      join(folder, "id_damaged"),
+      "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n",
+      { mode: 0o600 },
+    );
     copyFileSync(sshd.identityFile, join(folder, "id_exposed"));
     chmodSync(join(folder, "id_exposed"), 0o644);
-    const unusable = [encrypted, join(folder, "id_damaged"), join(folder, "id_exposed"), folder, join(folder, "id_missing"), "relative"];
+    const unusable = [
+      encrypted,
+      join(folder, "id_damaged"),
+      join(folder, "id_exposed"),
+      folder,
+      join(folder, "id_missing"),
+      "relative",
+    ];
 
     expect(await connect(await target({ defaultIdentityFiles: [...unusable, sshd.identityFile] }))).toBeDefined();
 
@@ -131,7 +158,13 @@ describeReal("logging in", () => {
       remedy: expect.stringContaining(`${encrypted} is protected by a passphrase`),
     });
     const { remedy } = error as { remedy: string };
-    for (const reason of ["format that is not supported", "read by others", "is not a key file", "does not exist", "not an absolute path"]) {
+    for (const reason of [
+      "format that is not supported",
+      "read by others",
+      "is not a key file",
+      "does not exist",
+      "not an absolute path",
+    ]) {
       expect(remedy).toContain(reason);
     }
     expect(remedy).not.toContain("a secret phrase");
@@ -141,9 +174,14 @@ describeReal("logging in", () => {
     const withFile = await target({ identityFiles: [sshd.identityFile] });
     expect(await connect(withFile, { authSock: "/nonexistent/agent" })).toBeDefined();
 
-    const silent = createServer(() => {}).listen(join(temporaryFolder(), "silent"));
-    onTestFinished(() => void silent.close());
+    const silent = createServer((socket) => socket.on("error", () => {}).resume()).listen(
+      join(temporaryFolder(), "silent"),
+    );
+    const asked = once(silent, "connection") as Promise<[Socket]>;
     expect(await connect(withFile, { authSock: silent.address() as string })).toBeDefined();
+    const [connection] = await asked;
+    if (!connection.closed) await once(connection, "close");
+    silent.close();
   });
 
   it("goes on to the next key when the agent will not sign", async () => {
@@ -152,17 +190,26 @@ describeReal("logging in", () => {
     const agent = await agentWith();
     agent.addUnwilling(declined);
     const log: string[] = [];
-    await connect(await target({ identityFiles: [publicHalf(declined), file] }), { authSock: agent.socket, log: (line) => log.push(line) });
+    await connect(await target({ identityFiles: [publicHalf(declined), file] }), {
+      authSock: agent.socket,
+      log: (line) => log.push(line),
+    });
     expect(log[0]).toMatch(/^a key could not be used/);
     expect(sshd.log().slice(mark)).toMatch(/Accepted publickey for .* ED25519/);
   });
 
   it("leaves the agent alone where ssh_config says none, and asks the one that it names", async () => {
     const agent = await agentWith(sshd.identityFile);
-    await expect(connect(await target({ identityAgent: { kind: "none" } }), { authSock: agent.socket })).rejects.toMatchObject({
+    await expect(
+      connect(await target({ identityAgent: { kind: "none" } }), { authSock: agent.socket }),
+    ).rejects.toMatchObject({
       code: "authentication-failed",
     });
-    expect(await connect(await target({ identityAgent: { kind: "socket", path: agent.socket } }), { authSock: "/nonexistent" })).toBeDefined();
+    expect(
+      await connect(await target({ identityAgent: { kind: "socket", path: agent.socket } }), {
+        authSock: "/nonexistent",
+      }),
+    ).toBeDefined();
   });
 
   it("says so when the server wants more than a key", async () => {

@@ -107,7 +107,10 @@ describeReal("ssh_config", () => {
     writeFileSync(join(folder, "conf.d", "10-a"), "Host devbox\n  User from-a\nHost other\n  User never\n");
     writeFileSync(join(folder, "conf.d", "20-b"), "Port 2020\n");
     const configFile = join(folder, "config");
-    writeFileSync(configFile, `Host devbox\n  Include ${folder}/conf.d/*\n  HostName real\nHost *\n  User late\n  Port 1\n`);
+    writeFileSync(
+      configFile,
+      `Host devbox\n  Include ${folder}/conf.d/*\n  HostName real\nHost *\n  User late\n  Port 1\n`,
+    );
     for (const host of ["devbox", "other"]) {
       const options = parseRuntimeOptions({ host });
       const query = { host, configFile, home: userInfo().homedir, localUser: userInfo().username, env };

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { publicKey, connect, resolve, temporaryFolder } from "../ssh/support.ts";
+import { connect, publicKey, resolve, temporaryFolder } from "../ssh/support.ts";
 import { describeReal } from "../support/requirements.ts";
 import { type Sshd, startSshd } from "../support/sshd.ts";
 
@@ -18,10 +18,13 @@ describeReal("host keys over a real connection", () => {
     return file;
   }
   const name = () => `[127.0.0.1]:${sshd.port}`;
-  const attempt = async (knownHostsFile: string, extra = {}) => connect(await resolve(sshd.options({ knownHostsFile, ...extra })));
+  const attempt = async (knownHostsFile: string, extra = {}) =>
+    connect(await resolve(sshd.options({ knownHostsFile, ...extra })));
   /** What the server has logged meanwhile about connections that it has seen the end of. */
   const logSince = async (mark: number): Promise<string> => {
-    await expect.poll(() => sshd.log().slice(mark)).toMatch(/(Connection closed|Received disconnect|Connection reset|Disconnected)/);
+    await expect
+      .poll(() => sshd.log().slice(mark))
+      .toMatch(/(Connection closed|Received disconnect|Connection reset|Disconnected)/);
     return sshd.log().slice(mark);
   };
 

@@ -35,7 +35,15 @@ describeReal("known_hosts", () => {
   it.each([false, true])("finds the lines that OpenSSH finds (hashed: %s)", (hashed) => {
     const key = publicKey().line;
     const file = join(temporaryFolder(), "known_hosts");
-    const names = ["alpha", "[alpha]:2222,beta", "[beta]:2222", "Gamma", "[gamma]:2022,10.0.0.7", "::1,[::1]:2222", "alpha,gamma"];
+    const names = [
+      "alpha",
+      "[alpha]:2222,beta",
+      "[beta]:2222",
+      "Gamma",
+      "[gamma]:2022,10.0.0.7",
+      "::1,[::1]:2222",
+      "alpha,gamma",
+    ];
     const patterns = ["web*.example.test,!web2.example.test", "10.0.0.?", "[web1.example.test]:80*", "!alpha,*"];
     const lines = [
       "# a comment",

@@ -71,7 +71,10 @@ describe("checkHostKey", () => {
   it("takes the plain name for another port as good, never as changed", () => {
     const files = filesWith(`alpha ${key.line}\n`);
     expect(checkHostKey(files, "alpha", 2222, key.blob)).toMatchObject({ verdict: "known", line: 1 });
-    expect(checkHostKey(files, "alpha", 2222, other.blob)).toMatchObject({ verdict: "unknown", knownTypes: ["ssh-ed25519"] });
+    expect(checkHostKey(files, "alpha", 2222, other.blob)).toMatchObject({
+      verdict: "unknown",
+      knownTypes: ["ssh-ed25519"],
+    });
   });
 
   it("passes over authorities, old keys, damage and missing files", () => {
@@ -126,10 +129,13 @@ describe("appendHostKey", () => {
 });
 
 describe("keyTypeOf", () => {
-  it.each([Buffer.alloc(0), Buffer.alloc(3), Buffer.alloc(8), Buffer.from([0xff, 0xff, 0xff, 0xff, 1]), Buffer.from([0, 0, 0, 9, 65])])(
-    "finds no type in %j",
-    (blob) => {
-      expect(keyTypeOf(blob)).toBeUndefined();
-    },
-  );
+  it.each([
+    Buffer.alloc(0),
+    Buffer.alloc(3),
+    Buffer.alloc(8),
+    Buffer.from([0xff, 0xff, 0xff, 0xff, 1]),
+    Buffer.from([0, 0, 0, 9, 65]),
+  ])("finds no type in %j", (blob) => {
+    expect(keyTypeOf(blob)).toBeUndefined();
+  });
 });

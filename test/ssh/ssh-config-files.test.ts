@@ -50,7 +50,9 @@ describe("configFromFiles", () => {
 
   it("leaves out what stands behind conditions that do not hold", () => {
     expect(read("Match user other exec true\n  User x\n").get("user")).toBeUndefined();
-    expect(read("Match !host devbox\n  User x\nMatch !host other localuser dev all\n  User y\n").get("user")).toEqual(["y"]);
+    expect(read("Match !host devbox\n  User x\nMatch !host other localuser dev all\n  User y\n").get("user")).toEqual([
+      "y",
+    ]);
   });
 
   it("refuses a file that others may write", () => {

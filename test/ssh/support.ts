@@ -1,6 +1,8 @@
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import ssh2 from "ssh2";
 import { onTestFinished } from "vitest";
@@ -25,7 +27,10 @@ export function temporaryFolder(): string {
 
 /** A fresh public key as in `id_ed25519.pub`, without a comment, and in wire format. */
 export function publicKey(type: "ed25519" | "ecdsa" = "ed25519"): { line: string; blob: Buffer } {
-  const pair = type === "ed25519" ? ssh2.utils.generateKeyPairSync("ed25519") : ssh2.utils.generateKeyPairSync("ecdsa", { bits: 256 });
+  const pair =
+    type === "ed25519"
+      ? ssh2.utils.generateKeyPairSync("ed25519")
+      : ssh2.utils.generateKeyPairSync("ecdsa", { bits: 256 });
   const line = pair.public.trim();
   return { line, blob: Buffer.from(line.split(" ")[1]!, "base64") };
 }
@@ -60,8 +65,19 @@ export async function connect(target: SshTarget, options: ConnectOptions = {}): 
   return carrier;
 }
 
-export async function output(carrier: Carrier, command: string): Promise<{ stdout: string; stderr: string; exit: CommandExit }> {
+export async function output(
+  carrier: Carrier,
+  command: string,
+): Promise<{ stdout: string; stderr: string; exit: CommandExit }> {
   const channel = await carrier.run(command);
   const [stdout, stderr, exit] = await Promise.all([text(channel.stdout), text(channel.stderr), channel.exit]);
   return { stdout, stderr, exit };
+}
+
+/** Everything up to the end of a stream. Unlike `text` of node:stream/consumers it leaves the writable half open. */
+export async function readAll(stream: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+  await once(stream, "end");
+  return Buffer.concat(chunks);
 }

@@ -75,7 +75,10 @@ describe("combine", () => {
     const files = [`${HOME}/.ssh/id_rsa`, `${HOME}/.ssh/id_ecdsa`, `${HOME}/.ssh/id_ed25519`];
     expect(targetFrom({}).defaultIdentityFiles).toEqual(files);
     expect(targetFrom({ identityfile: ["none"] })).toMatchObject({ identityFiles: [], defaultIdentityFiles: [] });
-    expect(targetFrom({}, { identityFile: "/mine" })).toMatchObject({ identityFiles: ["/mine"], defaultIdentityFiles: [] });
+    expect(targetFrom({}, { identityFile: "/mine" })).toMatchObject({
+      identityFiles: ["/mine"],
+      defaultIdentityFiles: [],
+    });
   });
 
   it.each([
@@ -83,6 +86,7 @@ describe("combine", () => {
     ["SSH_AUTH_SOCK", { kind: "caller" }],
     ["none", { kind: "none" }],
     ["$SSH_AUTH_SOCK", { kind: "socket", path: "/run/agent" }],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: ssh_config writes variables like this
     ["${SSH_AUTH_SOCK}.2", { kind: "socket", path: "/run/agent.2" }],
   ])("reads IdentityAgent %s", (value, expected) => {
     const config: Record<string, string[]> = value === undefined ? {} : { identityagent: [value] };
@@ -91,6 +95,7 @@ describe("combine", () => {
 
   it.each([
     ["~root/key", "another account"],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: ssh_config writes variables like this
     ["${NOWHERE}/key", "NOWHERE"],
     ["/keys/%C", "%C"],
     ["/keys/%", "%"],
@@ -112,7 +117,9 @@ describe("targetKey", () => {
   it("does not depend on limits and on the name that was used", () => {
     const other = { ...base, alias: "x", connectTimeoutMs: 1, keepaliveIntervalMs: 1 };
     expect(targetKey(other)).toBe(targetKey(base));
-    expect(targetKey(Object.fromEntries(Object.entries(base).reverse()) as unknown as typeof base)).toBe(targetKey(base));
+    expect(targetKey(Object.fromEntries(Object.entries(base).reverse()) as unknown as typeof base)).toBe(
+      targetKey(base),
+    );
     expect(targetKey(base)).toMatch(/^[0-9a-f]{32}$/);
   });
 

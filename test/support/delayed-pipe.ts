@@ -66,7 +66,10 @@ export class DelayedPipe {
       else if (!this.#to.write(chunk)) this.#from.pause();
       return;
     }
-    const pieces = chunk !== undefined && bytesPerSecond !== undefined ? slice(chunk, Math.ceil(bytesPerSecond / PIECES_PER_SECOND)) : [chunk];
+    const pieces =
+      chunk !== undefined && bytesPerSecond !== undefined
+        ? slice(chunk, Math.ceil(bytesPerSecond / PIECES_PER_SECOND))
+        : [chunk];
     for (const piece of pieces) {
       let leavesAt = now;
       if (bytesPerSecond !== undefined) {

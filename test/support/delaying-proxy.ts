@@ -38,12 +38,12 @@ const HOST = "127.0.0.1";
 const TRIPS_TO_CONNECT = 3;
 
 export async function startDelayingProxy(options: DelayingProxyOptions): Promise<DelayingProxy> {
-  const proxy = new Proxy(options);
+  const proxy = new TcpProxy(options);
   await proxy.refuse(false);
   return proxy;
 }
 
-class Proxy implements DelayingProxy {
+class TcpProxy implements DelayingProxy {
   readonly host = HOST;
   port = 0;
   readonly #target: { host: string; port: number };
@@ -106,6 +106,7 @@ class Proxy implements DelayingProxy {
     const connection = new Connection(client, this.#links, this.#target, () => this.#connections.delete(connection));
     this.#connections.add(connection);
     if (this.#blackholed) connection.lose();
+    else connection.open();
   }
 }
 
@@ -118,7 +119,7 @@ class Connection {
   readonly #client: Socket;
   readonly #links: Links;
   readonly #target: { host: string; port: number };
-  readonly #opening: NodeJS.Timeout | undefined;
+  #opening: NodeJS.Timeout | undefined;
   #server: Socket | undefined;
   #pipes: DelayedPipe[] = [];
   #lost = false;
@@ -134,9 +135,12 @@ class Connection {
       if (!this.#lost && failed) this.#server?.resetAndDestroy();
       onClose();
     });
-    const delay = links.up.oneWayDelayMs * TRIPS_TO_CONNECT;
-    if (delay === 0) this.#open();
-    else this.#opening = setTimeout(() => this.#open(), delay);
+  }
+
+  open(): void {
+    const delay = this.#links.up.oneWayDelayMs * TRIPS_TO_CONNECT;
+    if (delay === 0) this.#connectOn();
+    else this.#opening = setTimeout(() => this.#connectOn(), delay);
   }
 
   reset(): void {
@@ -155,7 +159,7 @@ class Connection {
     for (const pipe of this.#pipes) pipe.update();
   }
 
-  #open(): void {
+  #connectOn(): void {
     const server = connect({ ...this.#target, allowHalfOpen: true, noDelay: true });
     this.#server = server;
     server.on("error", () => this.#client.resetAndDestroy());
@@ -165,6 +169,9 @@ class Connection {
     // What the client has said by now was on its way while the connection came about.
     const early: Buffer | null = this.#client.read();
     if (early !== null) server.write(early);
-    this.#pipes = [new DelayedPipe(this.#client, server, this.#links.up), new DelayedPipe(server, this.#client, this.#links.down)];
+    this.#pipes = [
+      new DelayedPipe(this.#client, server, this.#links.up),
+      new DelayedPipe(server, this.#client, this.#links.down),
+    ];
   }
 }

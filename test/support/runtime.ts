@@ -55,7 +55,11 @@ export class RuntimeClient {
   }
 
   /** The same broker and host, another Paseo installation or other options. */
-  with(changes: { runtimeInstanceId?: string; options?: Record<string, unknown>; env?: NodeJS.ProcessEnv }): RuntimeClient {
+  with(changes: {
+    runtimeInstanceId?: string;
+    options?: Record<string, unknown>;
+    env?: NodeJS.ProcessEnv;
+  }): RuntimeClient {
     return new RuntimeClient(
       { ...this.options, ...changes.options },
       {
@@ -73,7 +77,11 @@ export class RuntimeClient {
 
   /** Runs the wrapper with these arguments and this standard input. */
   async run(args: string[], stdin = ""): Promise<OperationResult> {
-    const child = spawn(process.execPath, [this.launcher, ...args], { env: this.env, stdio: ["pipe", "pipe", "pipe"], detached: true });
+    const child = spawn(process.execPath, [this.launcher, ...args], {
+      env: this.env,
+      stdio: ["pipe", "pipe", "pipe"],
+      detached: true,
+    });
     const stdout = collect(child.stdout!);
     const stderr = collect(child.stderr!);
     child.stdin!.on("error", () => {});
@@ -96,13 +104,21 @@ export class RuntimeClient {
     return result.stdout === "" ? undefined : JSON.parse(result.stdout);
   }
 
-  createInput(workspaceId: string, source: object, placement: object = { kind: "existing" }, extra: object = {}): Record<string, unknown> {
+  createInput(
+    workspaceId: string,
+    source: object,
+    placement: object = { kind: "existing" },
+    extra: object = {},
+  ): Record<string, unknown> {
     return { input: { workspaceId, project: { projectId: "project", source }, placement, ...extra } };
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: see ok
   async create(workspaceId: string, source: object, placement?: object, extra?: object): Promise<any> {
-    return await this.ok(["create", "--workspace-id", workspaceId], this.createInput(workspaceId, source, placement, extra));
+    return await this.ok(
+      ["create", "--workspace-id", workspaceId],
+      this.createInput(workspaceId, source, placement, extra),
+    );
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: see ok
@@ -123,7 +139,11 @@ export class RuntimeClient {
   }
 
   /** Runs a command with pipes to its end. */
-  async execute(workspaceId: string, argv: string[], options: Partial<SpawnOptions> & { input?: string | Buffer } = {}): Promise<ExecResult> {
+  async execute(
+    workspaceId: string,
+    argv: string[],
+    options: Partial<SpawnOptions> & { input?: string | Buffer } = {},
+  ): Promise<ExecResult> {
     const exec = this.exec(workspaceId, { argv, ...options });
     exec.stdin.end(options.input ?? "");
     return await exec.result();
@@ -220,7 +240,10 @@ export class Exec {
       this.#wake();
     });
     while (!condition()) {
-      if (ended) throw new Error(`the wrapper ended first; events: ${JSON.stringify(this.events)}, output: ${JSON.stringify(this.output.slice(-500))}`);
+      if (ended)
+        throw new Error(
+          `the wrapper ended first; events: ${JSON.stringify(this.events)}, output: ${JSON.stringify(this.output.slice(-500))}`,
+        );
       await new Promise<void>((wake) => this.#waiting.add(wake));
     }
   }

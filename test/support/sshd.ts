@@ -69,10 +69,17 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
 
   const folder = mkdtempSync(join(tmpdir(), "sshd-"));
   try {
-    const identityFiles = (options.clientKeyTypes ?? ["ed25519"]).map((type) => generateKey(join(folder, `id_${type}`), type));
-    const hostKeys = (options.hostKeyTypes ?? ["ed25519"]).map((type) => generateKey(join(folder, `host_${type}`), type));
+    const identityFiles = (options.clientKeyTypes ?? ["ed25519"]).map((type) =>
+      generateKey(join(folder, `id_${type}`), type),
+    );
+    const hostKeys = (options.hostKeyTypes ?? ["ed25519"]).map((type) =>
+      generateKey(join(folder, `host_${type}`), type),
+    );
     const hostPublicKeys = hostKeys.map((file) => readFileSync(`${file}.pub`, "utf8").trim());
-    writeFileSync(join(folder, "authorized_keys"), identityFiles.map((file) => readFileSync(`${file}.pub`, "utf8")).join(""));
+    writeFileSync(
+      join(folder, "authorized_keys"),
+      identityFiles.map((file) => readFileSync(`${file}.pub`, "utf8")).join(""),
+    );
     writeFileSync(join(folder, "empty_ssh_config"), "");
 
     const logFile = join(folder, "sshd.log");
@@ -128,7 +135,9 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
 /** Makes a key pair without a passphrase unless one is given. Returns the private file's path. */
 export function generateKey(file: string, type: KeyType, passphrase = "", comment = `${type} test key`): string {
   const bits = type === "rsa" ? ["-b", "2048"] : [];
-  execFileSync("ssh-keygen", ["-q", "-t", type, ...bits, "-N", passphrase, "-C", comment, "-f", file], { stdio: "ignore" });
+  execFileSync("ssh-keygen", ["-q", "-t", type, ...bits, "-N", passphrase, "-C", comment, "-f", file], {
+    stdio: "ignore",
+  });
   return file;
 }
 

@@ -105,7 +105,7 @@ export function rechunked(stream: Readable, transfer: Transfer = {}): Readable {
       done();
     },
   });
-  stream.once("error", (error) => out.destroy(error));
+  stream.on("error", (error) => out.destroy(error));
   out.once("close", () => stream.destroy());
   return stream.pipe(out);
 }

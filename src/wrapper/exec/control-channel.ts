@@ -1,12 +1,11 @@
 import { fstatSync } from "node:fs";
 import { Socket } from "node:net";
+import { type CommandRuntimeMessageDecoder, createCommandRuntimeMessageDecoder } from "../../contract/decoder.ts";
 import {
   type CommandRuntimeControl,
   CommandRuntimeControlSchema,
-  type CommandRuntimeMessageDecoder,
   type CommandRuntimeSpawnEnvelope,
-  createCommandRuntimeMessageDecoder,
-} from "../../contract/index.ts";
+} from "../../contract/process.ts";
 import { RuntimeError } from "../../wire/errors.ts";
 import { readSome, tryRead } from "../synchronous-io.ts";
 
@@ -47,7 +46,11 @@ export class ControlChannel {
         if (chunk.length === 0) {
           this.#ended = true;
           this.#decoder.finish();
-          throw new RuntimeError("spawn-invalid", "Descriptor 3 ended without a spawn line", "Write one spawn envelope to it");
+          throw new RuntimeError(
+            "spawn-invalid",
+            "Descriptor 3 ended without a spawn line",
+            "Write one spawn envelope to it",
+          );
         }
         this.#pending.push(...this.#decoder.push(chunk));
       }
@@ -55,7 +58,8 @@ export class ControlChannel {
       throw asSpawnError(error);
     }
     const first = this.#pending.shift()!;
-    if (first.type !== "spawn") throw asSpawnError(new Error(`the first line on descriptor 3 is a ${first.type}, not a spawn`));
+    if (first.type !== "spawn")
+      throw asSpawnError(new Error(`the first line on descriptor 3 is a ${first.type}, not a spawn`));
     return first;
   }
 
@@ -64,10 +68,24 @@ export class ControlChannel {
    * @param onControl called in order, once for each line
    * @param onInvalid called once, with what is wrong; nothing is delivered after it
    */
-  watch(mode: "pipes" | "pty", onControl: (control: TerminalControl) => void, onInvalid: (error: RuntimeError) => void): void {
+  watch(
+    mode: "pipes" | "pty",
+    onControl: (control: TerminalControl) => void,
+    onInvalid: (error: RuntimeError) => void,
+  ): void {
     this.#deliver = (control) => {
-      if (control.type === "spawn") throw new RuntimeError("control-invalid", "A second spawn line came on descriptor 3", "Start another exec for it");
-      if (mode === "pipes") throw new RuntimeError("control-invalid", `A ${control.type} line came for an execution with pipes`, "Close descriptor 3 after the spawn line");
+      if (control.type === "spawn")
+        throw new RuntimeError(
+          "control-invalid",
+          "A second spawn line came on descriptor 3",
+          "Start another exec for it",
+        );
+      if (mode === "pipes")
+        throw new RuntimeError(
+          "control-invalid",
+          `A ${control.type} line came for an execution with pipes`,
+          "Close descriptor 3 after the spawn line",
+        );
       onControl(control);
     };
     this.#fail = onInvalid;
@@ -117,7 +135,11 @@ export class ControlChannel {
   #take(controls: CommandRuntimeControl[]): void {
     this.#pending.push(...controls);
     try {
-      for (let control = this.#pending.shift(); control !== undefined && !this.#failed; control = this.#pending.shift()) {
+      for (
+        let control = this.#pending.shift();
+        control !== undefined && !this.#failed;
+        control = this.#pending.shift()
+      ) {
         this.#deliver(control);
       }
     } catch (error) {
@@ -144,5 +166,9 @@ export class ControlChannel {
 
 function asSpawnError(error: unknown): RuntimeError {
   if (error instanceof RuntimeError && error.code !== "control-invalid") return error;
-  return new RuntimeError("spawn-invalid", `The spawn line is invalid: ${(error as Error).message}`, "Write one spawn envelope of protocol version 1 to descriptor 3");
+  return new RuntimeError(
+    "spawn-invalid",
+    `The spawn line is invalid: ${(error as Error).message}`,
+    "Write one spawn envelope of protocol version 1 to descriptor 3",
+  );
 }

@@ -1,9 +1,6 @@
 import { closeSync } from "node:fs";
-import {
-  type CommandRuntimeProcessEvent,
-  CommandRuntimeProcessEventSchema,
-  encodeCommandRuntimeMessage,
-} from "../../contract/index.ts";
+import { encodeCommandRuntimeMessage } from "../../contract/encode.ts";
+import { type CommandRuntimeProcessEvent, CommandRuntimeProcessEventSchema } from "../../contract/process.ts";
 import { writeAll } from "../synchronous-io.ts";
 
 /** Descriptor 4: the events that Paseo reads. Whatever happens, nothing follows `exit` or `error`. */

@@ -174,7 +174,11 @@ class ExecSession implements ExecutionEvents {
 function checkEnvironment(env: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(env)) {
     if (name === "" || name.includes("=") || name.includes("\0") || value.includes("\0")) {
-      throw new RuntimeError("spawn-invalid", `The environment variable ${JSON.stringify(name)} cannot exist`, "Remove it from env");
+      throw new RuntimeError(
+        "spawn-invalid",
+        `The environment variable ${JSON.stringify(name)} cannot exist`,
+        "Remove it from env",
+      );
     }
   }
 }

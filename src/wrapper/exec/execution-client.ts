@@ -1,11 +1,25 @@
 import type { Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import { type ConnectionHandler, WireConnection } from "../../wire/connection.ts";
 import { RuntimeError } from "../../wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../../wire/frame.ts";
-import type { ExecRequest, JsonFrame, WireControl, WireEvent } from "../../wire/messages.ts";
+import { type AgentFrame, CLIENT_SIDE, type WireEvent } from "../../wire/from-agent.ts";
+import type { ExecRequest, WireControl } from "../../wire/from-client.ts";
 import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../../wire/streams.ts";
 import type { RuntimeContext } from "../context.ts";
 import { dial } from "../dial.ts";
+
+/** Links lost in a row without an answer after which an execution fails. */
+const MAX_FRUITLESS_LINKS = 10;
+const FRUITLESS_WAIT_MS = 100;
+/** Faults with which a reconnect ends when its time is up; any other one says more by itself. */
+const RECONNECT_FAULTS: ReadonlySet<string> = new Set([
+  "connection-failed",
+  "connection-lost",
+  "connection-refused",
+  "connection-timeout",
+  "host-unknown",
+]);
 
 export type OutputName = "stdout" | "stderr";
 
@@ -83,26 +97,38 @@ export class ExecutionClient {
   /** Makes the first connection and keeps the execution connected until it has ended. */
   async run(): Promise<void> {
     let lostAt: number | undefined;
+    let fruitless = 0;
     while (!this.#finished) {
       try {
-        const lost = await this.#connect(lostAt);
-        await lost;
-        lostAt = Date.now();
+        const link = await this.#connect(lostAt);
+        const reason = await link.lost;
+        if (reason !== undefined && reason.code !== "connection-lost") throw reason;
+        // A link that is lost before the agent has answered on it may be lost again the same way, without end.
+        fruitless = link.answered ? 0 : fruitless + 1;
+        if (fruitless >= MAX_FRUITLESS_LINKS) throw reason ?? lostAgain();
+        if (fruitless > 1) await delay(FRUITLESS_WAIT_MS * fruitless);
+        if (link.answered || lostAt === undefined) lostAt = Date.now();
       } catch (error) {
         this.#fail(this.#explain(RuntimeError.from(error), lostAt));
       }
     }
   }
 
-  /** @returns a promise of the moment when this connection is lost */
-  async #connect(lostAt: number | undefined): Promise<Promise<void>> {
+  async #connect(lostAt: number | undefined): Promise<Link> {
     const link = new Link(this);
     let connection: WireConnection | undefined;
-    const patience = lostAt === undefined ? {} : { patienceMs: Math.max(0, lostAt + this.#request.reconnectWindowMs - Date.now()) };
+    const patience =
+      lostAt === undefined ? {} : { patienceMs: Math.max(0, lostAt + this.#request.reconnectWindowMs - Date.now()) };
     const { early } = await dial(
-      { type: "dial", options: this.#context.rawOptions, caller: this.#context.caller, session: this.#request.session, ...patience },
+      {
+        type: "dial",
+        options: this.#context.rawOptions,
+        caller: this.#context.caller,
+        session: this.#request.session,
+        ...patience,
+      },
       (opened: Socket) => {
-        connection = new WireConnection(opened, "client", link);
+        connection = new WireConnection(opened, CLIENT_SIDE, link);
         connection.sendJson(FrameType.Request, this.#requestNow());
         if (!this.#attached) {
           this.#controls.attach(connection, 0);
@@ -114,7 +140,7 @@ export class ExecutionClient {
     this.#connection = connection;
     for (const stream of Object.values(this.#outputs)) stream.attach(connection!);
     connection!.start(early);
-    return link.lost;
+    return link;
   }
 
   #requestNow(): ExecRequest {
@@ -127,7 +153,7 @@ export class ExecutionClient {
   }
 
   #explain(error: RuntimeError, lostAt: number | undefined): RuntimeError {
-    if (lostAt === undefined || error.code === "execution-lost") return error;
+    if (lostAt === undefined || !RECONNECT_FAULTS.has(error.code)) return error;
     const seconds = Math.round((Date.now() - lostAt) / 1000);
     return new RuntimeError(
       "reconnect-window-exceeded",
@@ -143,7 +169,7 @@ export class ExecutionClient {
     for (const stream of Object.values(this.#outputs)) stream.detach();
   }
 
-  onJson(frame: JsonFrame): void {
+  onJson(frame: AgentFrame): void {
     switch (frame.type) {
       case FrameType.Response:
         if (frame.value.kind === "error") this.#fail(RuntimeError.fromData(frame.value.error));
@@ -156,7 +182,9 @@ export class ExecutionClient {
       case FrameType.ControlAcknowledge:
         this.#controls.acknowledge(frame.value.seq);
         return;
-      default:
+      case FrameType.Need:
+      case FrameType.Progress:
+      case FrameType.Fatal:
         throw violation(`a ${FrameType[frame.type]} frame came for an execution`);
     }
   }
@@ -227,10 +255,13 @@ export class ExecutionClient {
 }
 
 /** One connection of an execution, as the wire sees it. */
-class Link implements ConnectionHandler {
+class Link implements ConnectionHandler<AgentFrame> {
   readonly #client: ExecutionClient;
-  readonly lost: Promise<void>;
-  #onLost: () => void = () => {};
+  /** Resolves when nothing can be sent or received any more, with the reason when there is one. */
+  readonly lost: Promise<RuntimeError | undefined>;
+  #onLost: (reason: RuntimeError | undefined) => void = () => {};
+  /** The agent has said something over this connection. */
+  answered = false;
 
   constructor(client: ExecutionClient) {
     this.#client = client;
@@ -239,7 +270,8 @@ class Link implements ConnectionHandler {
     });
   }
 
-  onJson(frame: JsonFrame): void {
+  onJson(frame: AgentFrame): void {
+    this.answered = true;
     this.#client.onJson(frame);
   }
 
@@ -252,13 +284,21 @@ class Link implements ConnectionHandler {
   }
 
   onEnd(): void {
-    this.onClose();
+    this.onClose(undefined);
   }
 
-  onClose(): void {
+  onClose(reason: RuntimeError | undefined): void {
     this.#client.onLost();
-    this.#onLost();
+    this.#onLost(reason);
   }
+}
+
+function lostAgain(): RuntimeError {
+  return new RuntimeError(
+    "connection-lost",
+    "The agent on the build host closes every connection at once",
+    "Look at its log there",
+  );
 }
 
 function outputName(stream: StreamId): OutputName {

@@ -1,10 +1,11 @@
-import type { CommandRuntimeCreateInput, CommandRuntimeProjectSource } from "../../contract/index.ts";
+import type { CommandRuntimeCreateInput, CommandRuntimeProjectSource } from "../../contract/lifecycle.ts";
 import { RuntimeError } from "../../wire/errors.ts";
-import type { CreateRequest } from "../../wire/messages.ts";
+import type { CreateRequest } from "../../wire/from-client.ts";
+import { loadBundle } from "../bundles.ts";
 import { callLifecycle, type Suppliers } from "../call.ts";
-import { type RuntimeContext, readLifecycleRequest } from "../context.ts";
+import type { RuntimeContext } from "../context.ts";
 import { requireHelper, supplyHelper, workspaceShape } from "../helper.ts";
-import { loadLazily } from "../lazy.ts";
+import { readLifecycleRequest } from "../lifecycle-request.ts";
 import { newSession } from "../session.ts";
 import { encode } from "./lifecycle.ts";
 
@@ -14,7 +15,9 @@ export async function create(workspaceId: string): Promise<string> {
   const { input } = request;
   if (input === undefined) throw invalid('The create request has no "input"');
   if (input.workspaceId !== workspaceId) {
-    throw invalid(`The create request is for workspace ${JSON.stringify(input.workspaceId)}, the command line for ${JSON.stringify(workspaceId)}`);
+    throw invalid(
+      `The create request is for workspace ${JSON.stringify(input.workspaceId)}, the command line for ${JSON.stringify(workspaceId)}`,
+    );
   }
   const helper = requireHelper(context.options);
   const abort = new AbortController();
@@ -31,9 +34,12 @@ export async function create(workspaceId: string): Promise<string> {
   }
 }
 
-async function createRequest(input: CommandRuntimeCreateInput, runtimeInstanceId: string): Promise<Omit<CreateRequest, "environment">> {
+async function createRequest(
+  input: CommandRuntimeCreateInput,
+  runtimeInstanceId: string,
+): Promise<Omit<CreateRequest, "environment">> {
   const { project, placement, markFirstAgentBranchAutoName, seedPaseoConfigFrom } = input;
-  const workspace = loadLazily("workspace");
+  const workspace = loadBundle("workspace");
   const configFolder = seedPaseoConfigFrom ?? (project.source.kind === "directory" ? project.source.path : undefined);
   const paseoConfig = configFolder === undefined ? undefined : await workspace.readPaseoConfig(configFolder);
   return {
@@ -48,7 +54,10 @@ async function createRequest(input: CommandRuntimeCreateInput, runtimeInstanceId
   };
 }
 
-function sourceOnWire(source: CommandRuntimeProjectSource, sourceKey: (path: string) => string): CreateRequest["source"] {
+function sourceOnWire(
+  source: CommandRuntimeProjectSource,
+  sourceKey: (path: string) => string,
+): CreateRequest["source"] {
   return source.kind === "git" ? source : { kind: "directory", key: sourceKey(source.path), label: source.path };
 }
 
@@ -57,7 +66,13 @@ function supplySource(input: CommandRuntimeCreateInput, context: RuntimeContext,
   if (source.kind !== "directory") return {};
   return {
     source: async ({ have }) => {
-      const opened = await loadLazily("workspace").openDirectorySource(source.path, input.placement, have, signal, context.progress);
+      const opened = await loadBundle("workspace").openDirectorySource(
+        source.path,
+        input.placement,
+        have,
+        signal,
+        context.progress,
+      );
       return { supply: { what: "source" as const, manifest: opened.manifest }, stream: opened.stream };
     },
   };

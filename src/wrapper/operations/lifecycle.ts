@@ -1,15 +1,33 @@
+import { encodeCommandRuntimeMessage } from "../../contract/encode.ts";
 import {
   type CommandRuntimeLifecycleResponse,
   CommandRuntimeLifecycleResponseSchema,
-  encodeCommandRuntimeMessage,
-} from "../../contract/index.ts";
+} from "../../contract/lifecycle.ts";
+import type { Invocation } from "../arguments.ts";
 import { callLifecycle } from "../call.ts";
-import { readLifecycleRequest } from "../context.ts";
 import { findHelper, supplyHelper, workspaceShape } from "../helper.ts";
+import { readLifecycleRequest } from "../lifecycle-request.ts";
 
 /** The operations that ask the agent one question and print its answer. */
 
-export async function inspectOrResume(op: "inspect" | "resume", workspaceId: string): Promise<string> {
+export async function performLifecycle(
+  invocation: Exclude<Invocation, { operation: "exec" | "create" | "describe" }>,
+): Promise<string> {
+  switch (invocation.operation) {
+    case "inspect":
+    case "resume":
+      return await inspectOrResume(invocation.operation, invocation.workspaceId);
+    case "pause":
+    case "destroy":
+      return await pauseOrDestroy(invocation.operation, invocation.workspaceId);
+    case "reconcile":
+      return await reconcile();
+    case "signal":
+      return await signal(invocation.workspaceId, invocation.execId, invocation.signal);
+  }
+}
+
+async function inspectOrResume(op: "inspect" | "resume", workspaceId: string): Promise<string> {
   const { request, context } = readLifecycleRequest();
   const helper = findHelper(context.options);
   const shape = workspaceShape(context.options, helper);
@@ -17,12 +35,12 @@ export async function inspectOrResume(op: "inspect" | "resume", workspaceId: str
   return encode(await callLifecycle(context, { op, workspaceId, runtimeInstanceId, ...shape }, supplyHelper(helper)));
 }
 
-export async function pauseOrDestroy(op: "pause" | "destroy", workspaceId: string): Promise<string> {
+async function pauseOrDestroy(op: "pause" | "destroy", workspaceId: string): Promise<string> {
   const { request, context } = readLifecycleRequest();
   return encode(await callLifecycle(context, { op, workspaceId, runtimeInstanceId: request.runtimeInstanceId }));
 }
 
-export async function reconcile(): Promise<string> {
+async function reconcile(): Promise<string> {
   const { request, context } = readLifecycleRequest();
   return encode(
     await callLifecycle(context, {
@@ -34,7 +52,7 @@ export async function reconcile(): Promise<string> {
 }
 
 /** Ends with an answer of its own, which the consumer does not read. */
-export async function signal(workspaceId: string, execId: string, name: string): Promise<string> {
+async function signal(workspaceId: string, execId: string, name: string): Promise<string> {
   const { request, context } = readLifecycleRequest();
   const { runtimeInstanceId } = request;
   await callLifecycle(context, { op: "signal", workspaceId, runtimeInstanceId, execId, signal: name });

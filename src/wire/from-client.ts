@@ -1,17 +1,18 @@
 import * as z from "zod/mini";
 import {
-  CommandRuntimeLifecycleResponseSchema,
   CommandRuntimePlacementIntentSchema,
   CommandRuntimeStdioSchema,
+  EnvironmentSchema,
 } from "../contract/index.ts";
-import { FrameType, type JsonFrameType, violation } from "./frame.ts";
-import { SourceHaveSchema, SourceManifestSchema } from "./source.ts";
+import { type FramesOf, FrameType, type WireSide } from "./frame.ts";
+import { count, ErrorDataSchema, name, SeqSchema, text } from "./pieces.ts";
+import { SourceManifestSchema } from "./source.ts";
 
-/** The JSON payloads of wire protocol v1. Strict, so that a field that one side does not know is never lost in silence. */
+/**
+ * What a client (wrapper or broker) says to an agent. Strict, so that a field that one side does not know is never
+ * lost in silence. Only the agent imports this at run time: see from-agent.ts.
+ */
 
-const text = (max: number) => z.string().check(z.maxLength(max));
-const name = (max: number) => z.string().check(z.minLength(1), z.maxLength(max));
-const count = () => z.int().check(z.nonnegative());
 const Sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
 
 const WorkspaceId = name(1024);
@@ -23,7 +24,7 @@ const Session = z.string().check(z.regex(/^[0-9A-Za-z_-]{8,64}$/));
 /** What the runtime's options add to the environment of a workspace. */
 const Environment = z.strictObject({
   path: z.array(name(4096)).check(z.maxLength(64)),
-  env: z.record(z.string(), z.string()),
+  env: EnvironmentSchema,
 });
 export type EnvironmentOptions = z.infer<typeof Environment>;
 
@@ -44,7 +45,12 @@ export const CreateRequestSchema = z.strictObject({
   session: Session,
   ...owned,
   source: z.discriminatedUnion("kind", [
-    z.strictObject({ kind: z.literal("git"), url: name(8192), revision: text(1024), subdirectory: z.optional(text(4096)) }),
+    z.strictObject({
+      kind: z.literal("git"),
+      url: name(8192),
+      revision: text(1024),
+      subdirectory: z.optional(text(4096)),
+    }),
     z.strictObject({ kind: z.literal("directory"), key: name(128), label: text(4096) }),
   ]),
   placement: CommandRuntimePlacementIntentSchema,
@@ -60,7 +66,7 @@ export const ExecRequestSchema = z.strictObject({
   execId: ExecId,
   argv: z.array(z.string()).check(z.minLength(1)),
   cwd: z.optional(text(4096)),
-  env: z.record(z.string(), z.string()),
+  env: EnvironmentSchema,
   stdio: CommandRuntimeStdioSchema,
   ...shaped,
   /** Milliseconds for which the workload outlives a lost link. */
@@ -89,30 +95,6 @@ export type WireRequest = z.infer<typeof RequestSchema>;
 export type CreateRequest = z.infer<typeof CreateRequestSchema>;
 export type ExecRequest = z.infer<typeof ExecRequestSchema>;
 
-export const ErrorDataSchema = z.strictObject({ code: name(64), message: text(8192), remedy: text(8192) });
-
-const ResponseSchema = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("lifecycle"), response: CommandRuntimeLifecycleResponseSchema }),
-  /** The agent has the execution; it has stdin up to this offset and controls up to this number. */
-  z.strictObject({ kind: z.literal("attached"), stdin: count(), controlSeq: count() }),
-  z.strictObject({
-    kind: z.literal("status"),
-    pid: count(),
-    build: text(64),
-    workspaces: count(),
-    executions: count(),
-    startedAt: text(64),
-  }),
-  z.strictObject({ kind: z.literal("error"), error: ErrorDataSchema }),
-]);
-export type WireResponse = z.infer<typeof ResponseSchema>;
-
-const NeedSchema = z.discriminatedUnion("what", [
-  z.strictObject({ what: z.literal("helper") }),
-  z.strictObject({ what: z.literal("source"), have: SourceHaveSchema }),
-]);
-export type WireNeed = z.infer<typeof NeedSchema>;
-
 /** Answers a Need; the bytes themselves follow on the upload stream. */
 const SupplySchema = z.discriminatedUnion("what", [
   z.strictObject({ what: z.literal("helper") }),
@@ -121,47 +103,20 @@ const SupplySchema = z.discriminatedUnion("what", [
 ]);
 export type WireSupply = z.infer<typeof SupplySchema>;
 
-const EventBody = z.discriminatedUnion("type", [
-  z.strictObject({ type: z.literal("started") }),
-  z.strictObject({ type: z.literal("resized"), id: count() }),
-  z.strictObject({ type: z.literal("exit"), code: z.nullable(z.int()), signal: z.nullable(z.string()) }),
-  z.strictObject({ type: z.literal("error"), error: ErrorDataSchema }),
-]);
-export type WireEvent = z.infer<typeof EventBody>;
-
 const ControlBody = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("resize"), id: count(), rows: count(), cols: count() }),
   z.strictObject({ type: z.literal("signal"), signal: name(32) }),
 ]);
 export type WireControl = z.infer<typeof ControlBody>;
 
-const EventSchema = z.strictObject({ seq: count(), body: EventBody });
-const ControlSchema = z.strictObject({ seq: count(), body: ControlBody });
-const SeqSchema = z.strictObject({ seq: count() });
-
-const SCHEMAS = {
+const CLIENT_FRAMES = {
   [FrameType.Request]: RequestSchema,
-  [FrameType.Response]: ResponseSchema,
-  [FrameType.Progress]: z.strictObject({ text: text(1024) }),
-  [FrameType.Need]: NeedSchema,
   [FrameType.Supply]: SupplySchema,
-  [FrameType.Event]: EventSchema,
+  [FrameType.Control]: z.strictObject({ seq: count(), body: ControlBody }),
   [FrameType.EventAcknowledge]: SeqSchema,
-  [FrameType.Control]: ControlSchema,
-  [FrameType.ControlAcknowledge]: SeqSchema,
   [FrameType.Fatal]: ErrorDataSchema,
-} satisfies Record<JsonFrameType, z.ZodMiniType>;
+};
+export type ClientFrame = FramesOf<typeof CLIENT_FRAMES>;
 
-export type JsonFrame = {
-  [T in JsonFrameType]: { type: T; value: z.infer<(typeof SCHEMAS)[T]> };
-}[JsonFrameType];
-
-/** @throws RuntimeError wire-violation when the payload is not what this frame type carries. */
-export function checkJsonFrame(type: JsonFrameType, value: unknown): JsonFrame {
-  const result = SCHEMAS[type].safeParse(value);
-  if (!result.success) {
-    const issue = result.error.issues[0];
-    throw violation(`a ${FrameType[type]} frame is malformed at ${issue?.path.join(".") || "its root"} (${issue?.code ?? "unknown"})`);
-  }
-  return { type, value: result.data } as JsonFrame;
-}
+/** The agent's side of a connection. */
+export const AGENT_SIDE: WireSide<typeof CLIENT_FRAMES> = { accepts: CLIENT_FRAMES };

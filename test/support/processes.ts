@@ -1,0 +1,92 @@
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+
+/**
+ * Processes of a build host on this machine, seen through /proc. Agents outlive everything that started them, so whoever
+ * lets one be started ends it.
+ */
+
+const POLL_MS = 10;
+const END_LIMIT_MS = 10_000;
+
+/** proc(5), /proc/[pid]/stat; undefined when there is no such process or it has ended and waits to be reaped. */
+export function processStat(pid: number): { parent: number; session: number } | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+    const [state, parent, , session] = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    return /^[ZX]/.test(state!) ? undefined : { parent: Number(parent), session: Number(session) };
+  } catch {
+    return undefined;
+  }
+}
+
+export function isRunning(pid: number): boolean {
+  return processStat(pid) !== undefined;
+}
+
+/** Waits for the end of processes that are not children of this one, for which there is no event. */
+export async function untilGone(...pids: number[]): Promise<void> {
+  const deadline = Date.now() + END_LIMIT_MS;
+  while (pids.some(isRunning)) {
+    if (Date.now() > deadline) throw new Error(`Of the processes ${pids.join(", ")} some do not end`);
+    await delay(POLL_MS);
+  }
+}
+
+/** Processes whose command line has this text in it. */
+export function processesWith(text: string): number[] {
+  return allProcesses().filter((pid) => commandLine(pid).join(" ").includes(text));
+}
+
+/** Agents that serve this root, known by their command line. */
+export function agentPidsOf(root: string): number[] {
+  return allProcesses().filter((pid) => {
+    const [, script, config] = commandLine(pid);
+    return script?.endsWith("/agent.cjs") && config?.includes(`"root":${JSON.stringify(root)},`);
+  });
+}
+
+/** Kills the agents of a root, as a crash would. What they ran goes on. */
+export async function killAgents(root: string): Promise<void> {
+  await kill(agentPidsOf(root));
+}
+
+/** Ends the agents of a root, and everything that has its working folder in a workspace of that root. */
+export async function endAgents(root: string): Promise<void> {
+  await killAgents(root);
+  await kill(allProcesses().filter((pid) => workingFolder(pid).startsWith(`${root}/workspaces/`)));
+}
+
+async function kill(pids: number[]): Promise<void> {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // It ended by itself.
+    }
+  }
+  await untilGone(...pids);
+}
+
+function allProcesses(): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter(isRunning);
+}
+
+function commandLine(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  } catch {
+    return [];
+  }
+}
+
+function workingFolder(pid: number): string {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`);
+  } catch {
+    return "";
+  }
+}
