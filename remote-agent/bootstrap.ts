@@ -38,6 +38,17 @@ const MAX_LOG_BYTES = 1024 * 1024;
 /** macOS allows 104 bytes with the closing NUL; the agent's own name adds a pid. */
 const MAX_SOCKET_BYTES = 90;
 
+class Problem extends Error {
+  code: string;
+  remedy: string;
+
+  constructor(code: string, message: string, remedy: string) {
+    super(message);
+    this.code = code;
+    this.remedy = remedy;
+  }
+}
+
 let mark = "";
 let buffered = rest;
 let wanted: { bytes: number; take: (chunk: Buffer) => void } | undefined;
@@ -77,17 +88,6 @@ function pump(): void {
 function say(value: object): void {
   // A newline first: start-up files may have left the line unfinished.
   process.stdout.write(`\n${mark} ${JSON.stringify(value)}\n`);
-}
-
-class Problem extends Error {
-  code: string;
-  remedy: string;
-
-  constructor(code: string, message: string, remedy: string) {
-    super(message);
-    this.code = code;
-    this.remedy = remedy;
-  }
 }
 
 function fail(error: Error): void {
@@ -133,7 +133,7 @@ function prepareRoot(given: string): string {
       : path.resolve(os.homedir(), given);
   const probe = path.join(root, `.probe-${process.pid}`);
   try {
-    fs.mkdirSync(root, { recursive: true, mode: 0o700 });
+    makeFolder(root);
     fs.writeFileSync(probe, "#!/bin/sh\nexit 0\n", { mode: 0o700 });
   } catch (error) {
     throw new Problem(
@@ -152,6 +152,17 @@ function prepareRoot(given: string): string {
     );
   }
   return root;
+}
+
+/** Node's own recursive mkdir never returns where the system says that a folder's parent is missing and it is not: /proc. */
+function makeFolder(folder: string): void {
+  if (fs.existsSync(folder)) return;
+  makeFolder(path.dirname(folder));
+  try {
+    fs.mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
 }
 
 function detectLibc(): string {

@@ -65,7 +65,13 @@ export class ExecutionRecords {
 
   /** Remembers for good that this identity was used, then forgets the live record. */
   markEnded(execId: string, outcome: Outcome): void {
-    mkdirSync(this.#endedFolder, { recursive: true, mode: 0o700 });
+    try {
+      mkdirSync(this.#endedFolder, { mode: 0o700 });
+    } catch (error) {
+      // The workspace was destroyed meanwhile, and making its folder anew would leave a broken one behind.
+      if (isMissing(error)) return;
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
     appendFileSync(this.#bucketPath(execId), `${JSON.stringify([execId, outcome])}\n`, { mode: 0o600 });
     try {
       unlinkSync(this.#livePath(execId));

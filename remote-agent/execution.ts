@@ -200,6 +200,8 @@ export class Execution {
   /** Ends the workload: HUP to the group, a grace period, then KILL to everything that belongs to it. */
   async terminate(): Promise<void> {
     this.#look();
+    // It has ended already, and another group may have its number by now.
+    if (this.#seen.length === 0) return;
     sendSignal(-this.identity.pid, "SIGHUP");
     // A stopped process takes a signal only when it goes on.
     sendSignal(-this.identity.pid, "SIGCONT");

@@ -27,6 +27,8 @@ export class Uploads {
     incoming.attach(this.#connection);
     this.#incoming = incoming;
     const sink = new PassThrough();
+    // It may fail before somebody reads it.
+    sink.on("error", () => {});
     // Whoever gives up reading makes the client stop.
     sink.once("close", () => {
       if (!incoming.complete) incoming.refuse();
@@ -42,9 +44,15 @@ export class Uploads {
   }
 
   onSupply(supply: WireSupply): void {
-    if (this.#awaiting === undefined) throw violation("a supply came that nobody asked for");
-    this.#awaiting.resolve(supply);
-    this.#awaiting = undefined;
+    if (this.#awaiting !== undefined) {
+      this.#awaiting.resolve(supply);
+      this.#awaiting = undefined;
+    } else if (this.#sink !== undefined && supply.what === "error") {
+      // Something went wrong over there in the middle of the bytes.
+      this.#sink.destroy(RuntimeError.fromData(supply.error));
+    } else {
+      throw violation("a supply came that nobody asked for");
+    }
   }
 
   onData(offset: number, chunk: Buffer): void {

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { withLock } from "./lock.ts";
 import { removeTree } from "./remove-tree.ts";
 import type { Repository } from "./repository.ts";
 
@@ -79,4 +80,25 @@ const TIDY_CONFIG = ["-c", "gc.auto=6700", "-c", "gc.autoPackLimit=50", "-c", "g
 /** Keeps a cache from growing by one pack per use. It is a convenience: that it fails is nobody's concern. */
 export async function tidyCache(repository: Repository): Promise<void> {
   await repository.run([...TIDY_CONFIG, "gc", "--auto", "--quiet"]).catch(() => {});
+}
+
+/**
+ * Whether a cache itself is damaged, as opposed to a failure elsewhere. Looks at all of its commits and trees, so it is
+ * asked only after something has failed.
+ */
+async function isDamaged(repository: Repository): Promise<boolean> {
+  if ((await repository.run(["rev-parse", "--git-dir"])).exitCode !== 0) return true;
+  return (await repository.run(["fsck", "--connectivity-only", "--no-dangling", "--no-progress"])).exitCode !== 0;
+}
+
+/**
+ * Throws a damaged cache away, so that the next attempt starts anew.
+ * @returns false when the cache is whole, or was never made
+ */
+export async function discardIfDamaged(repository: Repository): Promise<boolean> {
+  return withLock(repository.gitFolder, repository.signal, async () => {
+    if (!(await cacheExists(repository.gitFolder)) || !(await isDamaged(repository))) return false;
+    await discardCache(repository.gitFolder);
+    return true;
+  });
 }

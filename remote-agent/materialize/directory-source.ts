@@ -4,7 +4,7 @@ import type { RemoteRef } from "../../src/wire/change-request-refs.ts";
 import { RuntimeError } from "../../src/wire/errors.ts";
 import { git } from "../../src/wire/git-process.ts";
 import type { GitSourceManifest } from "../../src/wire/source.ts";
-import { cachePath, tidyCache } from "./cache-folder.ts";
+import { cachePath, discardIfDamaged, tidyCache } from "./cache-folder.ts";
 import { applyCheckout } from "./checkout.ts";
 import { extractArchive } from "./extract.ts";
 import { withLock } from "./lock.ts";
@@ -36,6 +36,16 @@ export async function materializeDirectory(input: MaterializeInput): Promise<Mad
     if (manifest.kind === "plain") return await extractPlain(input, received.stream);
     if (manifest.selfContained) await direct(input, manifest, received.stream);
     return await checkOut(input, manifest);
+  } catch (error) {
+    const isGits = error instanceof RuntimeError && error.code === "git-failed";
+    if (!isGits || !(await discardIfDamaged(cache.repository))) throw error;
+    // Not tried anew here: the pack was made for what this cache claimed to have.
+    throw new RuntimeError(
+      "git-failed",
+      "The host's cache of this directory was damaged and has been removed",
+      "Run the same command again; it sends everything anew",
+      { cause: error },
+    );
   } finally {
     stream?.destroy();
   }

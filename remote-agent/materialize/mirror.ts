@@ -84,17 +84,6 @@ export class Mirror {
       { env, secretInput },
     );
   }
-
-  /**
-   * Whether the mirror itself is damaged, as opposed to a failure elsewhere. Reads all of its objects' headers, so it is
-   * asked only after something has failed.
-   */
-  async isDamaged(): Promise<boolean> {
-    if ((await this.#repository.run(["rev-parse", "--git-dir"])).exitCode !== 0) return true;
-    return (
-      (await this.#repository.run(["fsck", "--connectivity-only", "--no-dangling", "--no-progress"])).exitCode !== 0
-    );
-  }
 }
 
 export async function initBare(path: string, objectFormat: string, cwd: string, signal: AbortSignal): Promise<void> {

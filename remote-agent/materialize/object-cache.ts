@@ -1,5 +1,4 @@
 import type { Readable } from "node:stream";
-import { RuntimeError } from "../../src/wire/errors.ts";
 import { gitFailure } from "../../src/wire/git-process.ts";
 import { type GitSourceManifest, MAX_HAVE_COMMITS, type SourceHave } from "../../src/wire/source.ts";
 import { cacheExists, discardCache, whileBusy } from "./cache-folder.ts";
@@ -44,8 +43,7 @@ export class ObjectCache {
 
   /**
    * Takes in what the wrapper sent and brings the refs to what its manifest says.
-   * @throws RuntimeError git-failed when the pack is damaged or does not fit to what is here; the cache is as before,
-   *   or gone when it was to blame
+   * @throws RuntimeError git-failed when the pack is damaged or does not fit to what is here; the refs are as before
    */
   async receive(
     manifest: GitSourceManifest,
@@ -74,17 +72,14 @@ export class ObjectCache {
   }
 
   async #requireWhole(manifest: GitSourceManifest): Promise<void> {
-    const result = await this.repository.run(["rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"], {
-      input: tipsOf(manifest)
-        .map((id) => `${id}\n`)
-        .join(""),
-    });
-    if (result.exitCode === 0) return;
-    await discardCache(this.path);
-    throw new RuntimeError(
-      "git-failed",
-      "The host's cache of this directory was damaged and has been removed",
-      "Run the same command again; it sends everything anew",
+    await this.repository.git(
+      "find everything that the sent objects refer to",
+      ["rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"],
+      {
+        input: tipsOf(manifest)
+          .map((id) => `${id}\n`)
+          .join(""),
+      },
     );
   }
 }

@@ -1,7 +1,7 @@
 import { fullRefNames, isFetchableRef, type RemoteRef } from "../../src/wire/change-request-refs.ts";
 import { RuntimeError } from "../../src/wire/errors.ts";
 import { git } from "../../src/wire/git-process.ts";
-import { cachePath, discardCache, tidyCache, whileBusy } from "./cache-folder.ts";
+import { cachePath, discardIfDamaged, tidyCache, whileBusy } from "./cache-folder.ts";
 import { applyCheckout } from "./checkout.ts";
 import { type GitUrl, parseGitUrl } from "./git-url.ts";
 import { withLock } from "./lock.ts";
@@ -33,7 +33,7 @@ export async function materializeUrl(input: MaterializeInput, source: UrlSource)
       );
       return { kind: "git", branch: checkout.branch, subdirectory: source.subdirectory };
     } catch (error) {
-      if (attempt > 1 || !mayBeDamage(error) || !(await discardIfDamaged(mirror, input.signal))) throw error;
+      if (attempt > 1 || !mayBeDamage(error) || !(await discardIfDamaged(mirror.repository))) throw error;
       input.progress("The cache on the host was damaged; starting anew…");
       await removeTree(input.contentPath);
     }
@@ -43,14 +43,6 @@ export async function materializeUrl(input: MaterializeInput, source: UrlSource)
 /** The remote has answered by now, so these may well come from a mirror that was left in the middle of something. */
 function mayBeDamage(error: unknown): boolean {
   return error instanceof RuntimeError && ["git-failed", "git-source-unreachable"].includes(error.code);
-}
-
-function discardIfDamaged(mirror: Mirror, signal: AbortSignal): Promise<boolean> {
-  return withLock(mirror.path, signal, async () => {
-    const damaged = await mirror.isDamaged();
-    if (damaged) await discardCache(mirror.path);
-    return damaged;
-  });
 }
 
 async function cloneMirror(

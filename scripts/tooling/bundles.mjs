@@ -24,7 +24,13 @@ const SLOW = ["commander", "p-queue", "ssh2", "tar", "zod/v4/classic"];
 export const BUNDLES = [
   // Runs at every operation, and loads one of the three below it.
   { entry: "src/wrapper/main.ts", output: "wrapper.cjs", target: ["node20"], loads: [], without: [...SLOW, "zod"] },
-  { entry: "src/wrapper/operations/lifecycle.ts", output: "lifecycle.cjs", target: ["node20"], loads: [], without: SLOW },
+  {
+    entry: "src/wrapper/operations/lifecycle.ts",
+    output: "lifecycle.cjs",
+    target: ["node20"],
+    loads: [],
+    without: SLOW,
+  },
   { entry: "src/wrapper/operations/create.ts", output: "create.cjs", target: ["node20"], loads: [], without: SLOW },
   { entry: "src/wrapper/exec/exec.ts", output: "exec.cjs", target: ["node20"], loads: [], without: SLOW },
   // Only when no broker runs yet.

@@ -4,6 +4,7 @@ import type { Carrier, RuntimeOptions } from "../ssh/index.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import { type AgentAddress, deployAgent } from "./deploy.ts";
+import { SpareChannel } from "./spare-channel.ts";
 
 /** Channels that are kept open and unused, so that a dial costs no round trip. */
 const SPARE_CHANNELS = 4;
@@ -18,7 +19,7 @@ export class AgentEndpoint {
   readonly #openings = new PQueue({ concurrency: OPENINGS_AT_ONCE });
   #address: Promise<AgentAddress> | undefined;
   #known: AgentAddress | undefined;
-  #spares: Duplex[] = [];
+  #spares: SpareChannel[] = [];
   #refilling = 0;
   #closed = false;
 
@@ -43,9 +44,8 @@ export class AgentEndpoint {
   async openChannel(progress: (text: string) => void): Promise<Duplex> {
     const spare = this.#spares.shift();
     if (spare !== undefined) {
-      spare.removeAllListeners();
       this.#refill();
-      return spare;
+      return spare.take();
     }
     const channel = await this.#openFresh(progress);
     this.#refill();
@@ -77,7 +77,7 @@ export class AgentEndpoint {
 
   close(): void {
     this.#closed = true;
-    for (const spare of this.#spares) spare.destroy();
+    for (const spare of this.#spares) spare.drop();
     this.#spares = [];
   }
 
@@ -133,14 +133,10 @@ export class AgentEndpoint {
       channel.destroy();
       return;
     }
-    const drop = () => {
-      this.#spares = this.#spares.filter((spare) => spare !== channel);
-      channel.destroy();
-    };
-    channel.on("error", drop);
-    channel.on("close", drop);
-    channel.on("end", drop);
-    this.#spares.push(channel);
+    const spare = new SpareChannel(channel, () => {
+      this.#spares = this.#spares.filter((other) => other !== spare);
+    });
+    this.#spares.push(spare);
   }
 }
 

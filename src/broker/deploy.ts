@@ -52,7 +52,11 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
   const noise = new Noise();
   channel.stderr.on("data", (chunk: Buffer) => noise.add(chunk));
   channel.stdin.on("error", () => {});
-  const deadline = new Deadline(options, () => channel.stdin.destroy());
+  const deadline = new Deadline(options, () => {
+    // What hangs there may never end by itself.
+    channel.stdout.destroy();
+    channel.close();
+  });
   channel.stdin.write(probeScript(mark, options.node));
   let host = { platform: "", node: "" };
   try {

@@ -15,7 +15,7 @@ import {
   violation,
   type WireSide,
 } from "./frame.ts";
-import { PREAMBLE_DEADLINE_MS } from "./limits.ts";
+import { FAREWELL_DEADLINE_MS, PREAMBLE_DEADLINE_MS } from "./limits.ts";
 
 export interface ConnectionHandler<Frame> {
   onJson(frame: Frame): void;
@@ -36,6 +36,9 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
   readonly #handler: Pick<ConnectionHandler<never>, "onEnd" | "onClose">;
   readonly #decoder: FrameDecoder;
   #closed = false;
+  /** Nothing more may be sent: a write behind the end would destroy the stream before its last bytes have left. */
+  #ended = false;
+  #paused = false;
   #preambleTimer: NodeJS.Timeout | undefined;
 
   /** @param side what this side accepts: AGENT_SIDE or CLIENT_SIDE */
@@ -72,7 +75,18 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
     socket.on("close", () => this.#close(undefined));
     if (early !== undefined && early.length > 0) this.#receive(early);
     if (socket.destroyed) this.#close(undefined);
-    else socket.resume();
+    else if (!this.#paused) socket.resume();
+  }
+
+  /** Takes no more from the stream until `resume`; frames of the chunk that has arrived are still delivered. */
+  pause(): void {
+    this.#paused = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#socket.resume();
   }
 
   get closed(): boolean {
@@ -80,11 +94,11 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
   }
 
   sendJson(type: JsonFrameType, value: unknown): void {
-    if (!this.#closed) this.#socket.write(encodeJsonFrame(type, value));
+    if (!this.#ended) this.#socket.write(encodeJsonFrame(type, value));
   }
 
   sendData(stream: StreamId, offset: number, chunk: Buffer): void {
-    if (this.#closed) return;
+    if (this.#ended) return;
     this.#socket.cork();
     this.#socket.write(encodeDataHeader(stream, offset, chunk.length));
     this.#socket.write(chunk);
@@ -92,12 +106,14 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
   }
 
   sendMark(type: MarkFrameType, stream: StreamId, offset: number): void {
-    if (!this.#closed) this.#socket.write(encodeMarkFrame(type, stream, offset));
+    if (!this.#ended) this.#socket.write(encodeMarkFrame(type, stream, offset));
   }
 
   /** Nothing more will be sent; what was sent still leaves. */
   end(): void {
-    if (!this.#closed) this.#socket.end();
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#socket.end();
   }
 
   /** Ends the connection with the reason in a Fatal frame. */
@@ -143,11 +159,20 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
   #close(error: RuntimeError | undefined): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.#ended = true;
     clearTimeout(this.#preambleTimer);
-    // destroySoon lets a Fatal frame leave; a plain Duplex has only end + destroy.
     if (error === undefined || this.#socket.destroyed) this.#socket.destroy();
-    else this.#socket.end(() => this.#socket.destroy());
+    else this.#destroySoon();
     this.#handler.onClose(error);
+  }
+
+  /** Lets a Fatal frame leave, which a peer that reads nothing could put off without end. */
+  #destroySoon(): void {
+    const destroy = () => this.#socket.destroy();
+    const timer = setTimeout(destroy, FAREWELL_DEADLINE_MS);
+    timer.unref();
+    this.#socket.once("close", () => clearTimeout(timer));
+    this.#socket.end(destroy);
   }
 }
 

@@ -73,6 +73,8 @@ const HEADER_BYTES = 5;
 /** u8 stream, u64 offset. */
 const STREAM_HEADER_BYTES = 9;
 const MAX_OFFSET_HIGH = 0x1f_ffff;
+const MIN_JSON_BUFFER_BYTES = 4 * KIB;
+const NOTHING = Buffer.alloc(0);
 
 export interface FrameHandler {
   json(type: JsonFrameType, value: unknown): void;
@@ -135,7 +137,9 @@ export class FrameDecoder {
   #type: FrameType = FrameType.Request;
   /** Payload bytes of the current frame that are still to come. */
   #remaining = 0;
-  #json: Buffer[] = [];
+  /** The JSON payload that is being collected; grows with what has really come, never with what is claimed. */
+  #json: Buffer = NOTHING;
+  #jsonSize = 0;
   #stream: StreamId = StreamId.Stdin;
   #offset = 0;
 
@@ -143,7 +147,7 @@ export class FrameDecoder {
     this.#handler = handler;
   }
 
-  /** Whether the other side has begun to talk but its preamble is not complete. */
+  /** Whether the other side has sent its whole preamble. */
   get preambleComplete(): boolean {
     return this.#preambleSeen === PREAMBLE.length;
   }
@@ -238,17 +242,32 @@ export class FrameDecoder {
       this.#offset += part.length;
       if (this.#remaining === 0) this.#nextFrame();
       this.#handler.data(this.#stream, offset, part);
+    } else if (this.#remaining === 0 && this.#jsonSize === 0) {
+      this.#finishJson(part);
     } else {
-      this.#json.push(part);
-      if (this.#remaining === 0) this.#finishJson();
+      this.#collectJson(part);
+      if (this.#remaining === 0) this.#finishJson(this.#json.subarray(0, this.#jsonSize));
     }
     return end;
   }
 
-  #finishJson(): void {
+  /** Copies, since a list of parts would hold a whole chunk of the socket for each byte of a peer that trickles. */
+  #collectJson(part: Buffer): void {
+    const size = this.#jsonSize + part.length;
+    if (size > this.#json.length) {
+      const roomier = Math.max(size, 2 * this.#json.length, MIN_JSON_BUFFER_BYTES);
+      const grown = Buffer.allocUnsafeSlow(Math.min(roomier, size + this.#remaining));
+      this.#json.copy(grown, 0, 0, this.#jsonSize);
+      this.#json = grown;
+    }
+    part.copy(this.#json, this.#jsonSize);
+    this.#jsonSize = size;
+  }
+
+  #finishJson(bytes: Buffer): void {
     const type = this.#type as JsonFrameType;
-    const bytes = this.#json.length === 1 ? this.#json[0]! : Buffer.concat(this.#json);
-    this.#json = [];
+    this.#json = NOTHING;
+    this.#jsonSize = 0;
     this.#nextFrame();
     let value: unknown;
     try {

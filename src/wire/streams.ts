@@ -1,29 +1,35 @@
 import type { WireConnection } from "./connection.ts";
 import { FrameType, type StreamId, violation } from "./frame.ts";
+import { KeptBytes } from "./kept-bytes.ts";
 import { ACKNOWLEDGE_STEP_BYTES, MAX_DATA_BYTES, MESSAGE_WINDOW, STREAM_WINDOW_BYTES } from "./limits.ts";
 
 /**
  * Streams with absolute offsets that outlive their connection. Acknowledgement = credit = replay: the receiver
- * acknowledges what it has handed to the operating system; the sender keeps what is not acknowledged, at most one
- * window of it, and sends it again after a reconnect.
+ * acknowledges what it has handed to the operating system; the sender keeps what is not acknowledged, has at most one
+ * window of it on the way, and sends it again after a reconnect.
  */
+
+/** What a stream needs of a connection. */
+export type FrameSink = Pick<WireConnection, "sendData" | "sendJson" | "sendMark">;
 
 /** The sending half of one stream. Nothing is dropped: when `full`, the owner pauses its producer. */
 export class OutgoingStream {
   readonly #id: StreamId;
-  #connection: WireConnection | undefined;
-  #chunks: Buffer[] = [];
-  /** Offset of the first byte that is kept, which is the first that is not acknowledged. */
-  #base = 0;
-  #end = 0;
+  #connection: FrameSink | undefined;
+  /** What is not acknowledged. */
+  readonly #kept = new KeptBytes();
+  /** Offset up to which the present connection has the stream. */
+  #sent = 0;
+  #endSent = false;
   #finished = false;
   #refused = false;
+  #settledTold = false;
 
   /** Called when the stream is no longer full. */
   onWritable: () => void = () => {};
   /** Called once when the other side wants no more of this stream. */
   onRefused: () => void = () => {};
-  /** Called whenever the stream has become `settled`. */
+  /** Called once, when the stream has become `settled`. */
   onSettled: () => void = () => {};
 
   constructor(id: StreamId) {
@@ -31,7 +37,7 @@ export class OutgoingStream {
   }
 
   get full(): boolean {
-    return this.#end - this.#base >= STREAM_WINDOW_BYTES;
+    return this.#kept.length >= STREAM_WINDOW_BYTES;
   }
 
   get finished(): boolean {
@@ -42,50 +48,42 @@ export class OutgoingStream {
     return this.#refused;
   }
 
-  /** Finished, and every byte acknowledged. */
+  /** Finished, and every byte acknowledged or refused. */
   get settled(): boolean {
-    return this.#finished && (this.#refused || this.#base === this.#end);
+    return this.#finished && this.#kept.length === 0;
   }
 
   /** Bytes that the other side has not acknowledged. */
   get unacknowledged(): number {
-    return this.#end - this.#base;
+    return this.#kept.length;
   }
 
+  /** @param bytes of any length: what does not fit into the window waits; the caller must not change them afterwards */
   write(bytes: Buffer): void {
-    if (this.#refused || bytes.length === 0) return;
-    for (let at = 0; at < bytes.length; at += MAX_DATA_BYTES) {
-      const chunk = bytes.length <= MAX_DATA_BYTES ? bytes : bytes.subarray(at, at + MAX_DATA_BYTES);
-      this.#chunks.push(chunk);
-      this.#connection?.sendData(this.#id, this.#end, chunk);
-      this.#end += chunk.length;
-    }
+    if (this.#refused) return;
+    this.#kept.append(bytes);
+    this.#send();
   }
 
   /** No more bytes will be written. */
   finish(): void {
     if (this.#finished) return;
     this.#finished = true;
-    this.#connection?.sendMark(FrameType.End, this.#id, this.#end);
-    if (this.settled) this.onSettled();
+    this.#send();
+    this.#tellSettled();
   }
 
   /** @throws RuntimeError wire-violation when the other side acknowledges what was never sent. */
   acknowledge(offset: number): void {
-    if (offset > this.#end) throw violation(`stream ${this.#id} is acknowledged up to ${offset} of ${this.#end} bytes`);
-    if (this.#refused || offset <= this.#base) return;
+    if (this.#refused) return;
+    if (offset > this.#sent)
+      throw violation(`stream ${this.#id} is acknowledged up to ${offset}, but only ${this.#sent} bytes were sent`);
+    if (offset <= this.#kept.start) return;
     const wasFull = this.full;
-    let drop = offset - this.#base;
-    let whole = 0;
-    while (whole < this.#chunks.length && this.#chunks[whole]!.length <= drop) {
-      drop -= this.#chunks[whole]!.length;
-      whole += 1;
-    }
-    this.#chunks.splice(0, whole);
-    if (drop > 0) this.#chunks[0] = this.#chunks[0]!.subarray(drop);
-    this.#base = offset;
+    this.#kept.dropBefore(offset);
+    this.#send();
     if (wasFull && !this.full) this.onWritable();
-    if (this.settled) this.onSettled();
+    this.#tellSettled();
   }
 
   /** The other side wants no more of this stream: what is kept is dropped, and later writes go nowhere. */
@@ -93,41 +91,59 @@ export class OutgoingStream {
     if (this.#refused) return;
     const wasFull = this.full;
     this.#refused = true;
-    this.#chunks = [];
-    this.#base = this.#end;
+    this.#kept.dropBefore(this.#kept.end);
+    this.#sent = this.#kept.end;
+    this.#send();
     this.onRefused();
     if (wasFull) this.onWritable();
-    if (this.settled) this.onSettled();
+    this.#tellSettled();
   }
 
   /**
-   * Sends over this connection from now on, beginning with everything after `received`.
+   * Sends over this connection from now on, beginning with everything after `received`. That offset says where to go
+   * on and gives no credit: what the other side has received it may not have passed on yet.
    * @param received offset up to which the other side has the stream
    * @throws RuntimeError wire-violation when that offset was never sent or is no longer kept
    */
-  attach(connection: WireConnection, received: number): void {
-    if (received < this.#base && !this.#refused) {
-      throw violation(`stream ${this.#id} is wanted from ${received}, but bytes before ${this.#base} are gone`);
-    }
-    this.acknowledge(received);
+  attach(connection: FrameSink, received: number): void {
+    const { start, end } = this.#kept;
+    if (received > end || (received < start && !this.#refused))
+      throw violation(`stream ${this.#id} is wanted from ${received}, but only ${start} to ${end} can be sent`);
     this.#connection = connection;
-    let offset = this.#base;
-    for (const chunk of this.#chunks) {
-      connection.sendData(this.#id, offset, chunk);
-      offset += chunk.length;
-    }
-    if (this.#finished) connection.sendMark(FrameType.End, this.#id, this.#end);
+    this.#sent = this.#refused ? end : received;
+    this.#endSent = false;
+    this.#send();
   }
 
   detach(): void {
     this.#connection = undefined;
+  }
+
+  /** Sends what the window allows and, behind the last byte, the end. */
+  #send(): void {
+    const connection = this.#connection;
+    if (connection === undefined) return;
+    while (this.#sent < this.#kept.end && this.#sent - this.#kept.start < STREAM_WINDOW_BYTES) {
+      const bytes = this.#kept.from(this.#sent).subarray(0, MAX_DATA_BYTES);
+      connection.sendData(this.#id, this.#sent, bytes);
+      this.#sent += bytes.length;
+    }
+    if (!this.#finished || this.#endSent || this.#sent < this.#kept.end) return;
+    this.#endSent = true;
+    connection.sendMark(FrameType.End, this.#id, this.#kept.end);
+  }
+
+  #tellSettled(): void {
+    if (!this.settled || this.#settledTold) return;
+    this.#settledTold = true;
+    this.onSettled();
   }
 }
 
 /** The receiving half of one stream. */
 export class IncomingStream {
   readonly #id: StreamId;
-  #connection: WireConnection | undefined;
+  #connection: FrameSink | undefined;
   #received = 0;
   #consumed = 0;
   #acknowledged = 0;
@@ -143,9 +159,9 @@ export class IncomingStream {
     return this.#received;
   }
 
-  /** The sender has finished and everything has arrived. */
+  /** The sender has finished, and everything has arrived that it did not drop because of a refusal. */
   get complete(): boolean {
-    return this.#endOffset !== undefined && this.#received === this.#endOffset;
+    return this.#endOffset !== undefined;
   }
 
   /** Everything that has arrived has been consumed, and nothing more will come. */
@@ -168,18 +184,18 @@ export class IncomingStream {
     if (end <= this.#received) return undefined;
     if (this.#endOffset !== undefined && end > this.#endOffset)
       throw violation(`stream ${this.#id} goes on after its end`);
+    if (!this.#refused && end - this.#acknowledged > STREAM_WINDOW_BYTES + MAX_DATA_BYTES)
+      throw violation(`stream ${this.#id} has more than a window of bytes in flight`);
     const fresh = offset === this.#received ? bytes : bytes.subarray(this.#received - offset);
     this.#received = end;
-    if (this.#refused) return undefined;
-    if (end - this.#acknowledged > STREAM_WINDOW_BYTES + MAX_DATA_BYTES) {
-      throw violation(`stream ${this.#id} has more than a window of bytes in flight`);
-    }
-    return fresh;
+    return this.#refused ? undefined : fresh;
   }
 
-  /** @throws RuntimeError wire-violation when the end moves or lies before what has arrived. */
+  /** @throws RuntimeError wire-violation when the end moves or is not where the bytes that have arrived end. */
   end(offset: number): void {
-    if (offset < this.#received || (this.#endOffset !== undefined && this.#endOffset !== offset)) {
+    const moved = this.#endOffset !== undefined && this.#endOffset !== offset;
+    // A sender that was refused has dropped bytes, also some that were on the way when a link was lost.
+    if (moved || offset < this.#received || (offset > this.#received && !this.#refused)) {
       throw violation(`stream ${this.#id} ends at ${offset}, but ${this.#received} bytes have arrived`);
     }
     this.#endOffset = offset;
@@ -206,10 +222,14 @@ export class IncomingStream {
     this.#connection?.sendMark(FrameType.Refuse, this.#id, this.#received);
   }
 
-  /** Acknowledges and refuses over this connection from now on; a refusal is repeated, for it may have been lost. */
-  attach(connection: WireConnection): void {
+  /**
+   * Acknowledges and refuses over this connection from now on. What was said before is repeated, for it may have been
+   * lost, and a sender whose window is full waits for nothing else.
+   */
+  attach(connection: FrameSink): void {
     this.#connection = connection;
     if (this.#refused) connection.sendMark(FrameType.Refuse, this.#id, this.#received);
+    else if (this.#consumed > 0) this.#acknowledge();
   }
 
   detach(): void {
@@ -220,17 +240,20 @@ export class IncomingStream {
 /** Numbered messages (events one way, controls the other way), kept until acknowledged and delivered exactly once. */
 export class OutgoingMessages<T> {
   readonly #type: FrameType.Event | FrameType.Control;
-  #connection: WireConnection | undefined;
+  #connection: FrameSink | undefined;
+  /** What is not acknowledged, without a gap. */
   #kept: { seq: number; body: T }[] = [];
   #lastSeq = 0;
+  /** Number of the last message that the present connection has. */
+  #sentSeq = 0;
   onAcknowledged: () => void = () => {};
 
   constructor(type: FrameType.Event | FrameType.Control) {
     this.#type = type;
   }
 
-  get full(): boolean {
-    return this.#kept.length >= MESSAGE_WINDOW;
+  get unacknowledged(): number {
+    return this.#kept.length;
   }
 
   get settled(): boolean {
@@ -239,26 +262,47 @@ export class OutgoingMessages<T> {
 
   push(body: T): void {
     this.#lastSeq += 1;
-    const message = { seq: this.#lastSeq, body };
-    this.#kept.push(message);
-    this.#connection?.sendJson(this.#type, message);
+    this.#kept.push({ seq: this.#lastSeq, body });
+    this.#send();
   }
 
   /** @throws RuntimeError wire-violation when a message is acknowledged that was never sent. */
   acknowledge(seq: number): void {
-    if (seq > this.#lastSeq) throw violation(`message ${seq} is acknowledged, but only ${this.#lastSeq} were sent`);
-    this.#kept = this.#kept.filter((message) => message.seq > seq);
+    if (seq > this.#sentSeq) throw violation(`message ${seq} is acknowledged, but only ${this.#sentSeq} were sent`);
+    this.#drop(seq);
+    this.#send();
     this.onAcknowledged();
   }
 
-  attach(connection: WireConnection, receivedSeq: number): void {
-    this.acknowledge(receivedSeq);
+  /**
+   * Sends over this connection from now on, beginning behind the last message that the other side has.
+   * @throws RuntimeError wire-violation when that one was never sent
+   */
+  attach(connection: FrameSink, receivedSeq: number): void {
+    if (receivedSeq > this.#lastSeq)
+      throw violation(`messages are wanted after ${receivedSeq}, but there are only ${this.#lastSeq}`);
     this.#connection = connection;
-    for (const message of this.#kept) connection.sendJson(this.#type, message);
+    this.#sentSeq = receivedSeq;
+    this.acknowledge(receivedSeq);
   }
 
   detach(): void {
     this.#connection = undefined;
+  }
+
+  #drop(seq: number): void {
+    const first = this.#kept[0];
+    if (first !== undefined && seq >= first.seq) this.#kept.splice(0, seq - first.seq + 1);
+  }
+
+  #send(): void {
+    const first = this.#kept[0];
+    if (first === undefined || this.#connection === undefined) return;
+    const behind = Math.max(this.#sentSeq + 1, first.seq) - first.seq;
+    for (const message of this.#kept.slice(behind, MESSAGE_WINDOW)) {
+      this.#sentSeq = message.seq;
+      this.#connection.sendJson(this.#type, message);
+    }
   }
 }
 

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import type { CommandRuntimePlacementIntent } from "../contract/index.ts";
 import { RuntimeError } from "../wire/errors.ts";
-import { cancellation } from "../wire/git-process.ts";
+import { cancellation, git } from "../wire/git-process.ts";
 import type { GitSourceManifest, SourceHave, SourceManifest } from "../wire/source.ts";
 import { archiveStream } from "./archive.ts";
 import { count } from "./count.ts";
@@ -81,12 +81,27 @@ async function openWorkTree(
       ...(refs.headCommit ? [refs.headCommit] : []),
       ...(state ? [state.index, state.workTree] : []),
     ]);
-    const had = manifest.selfContained ? [] : refs.known;
+    const had = manifest.selfContained ? [] : [...refs.known, ...(await treeOfKnownHead(tree, refs, signal))];
     return { manifest, stream: packStream(tree, scratch, { wanted, had }, signal, progress, () => scratch.remove()) };
   } catch (error) {
     scratch.remove();
     throw error;
   }
+}
+
+/**
+ * HEAD's tree, when the host has HEAD. Git leaves out what a commit at the edge of the wanted history contains; without
+ * any commit to send there is no edge, and it would send every unchanged file of the work tree again.
+ */
+async function treeOfKnownHead(tree: WorkTree, refs: SourceRefs, signal: AbortSignal): Promise<string[]> {
+  if (refs.headCommit === undefined || refs.known.length === 0) return [];
+  const unknown = await git(["rev-list", "--max-count=1", "--stdin"], {
+    cwd: tree.top,
+    signal,
+    doing: `compare ${tree.top} with the host`,
+    input: [refs.headCommit, ...refs.known.map((id) => `^${id}`)].map((line) => `${line}\n`).join(""),
+  });
+  return unknown === "" ? [`${refs.headCommit}^{tree}`] : [];
 }
 
 function describe(

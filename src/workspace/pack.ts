@@ -10,7 +10,7 @@ const PACK_HEADER_BYTES = 12;
 export interface PackRequest {
   /** Objects to send with everything that they lead to. */
   wanted: Iterable<string>;
-  /** Commits that the receiver has with everything that they lead to. */
+  /** Commits and trees that the receiver has with everything that they lead to. */
   had: Iterable<string>;
 }
 

@@ -69,6 +69,8 @@ class CallClient implements ConnectionHandler<AgentFrame> {
   readonly #context: RuntimeContext;
   readonly #suppliers: Suppliers;
   #upload: Upload | undefined;
+  /** What went wrong on this side; the agent is told, and answers when it has undone what it began. */
+  #failure: RuntimeError | undefined;
   #resolve: (response: WireResponse) => void = () => {};
   #reject: (error: RuntimeError) => void = () => {};
 
@@ -86,7 +88,7 @@ class CallClient implements ConnectionHandler<AgentFrame> {
   onJson(frame: AgentFrame): void {
     switch (frame.type) {
       case FrameType.Response:
-        if (frame.value.kind === "error") this.#reject(RuntimeError.fromData(frame.value.error));
+        if (frame.value.kind === "error") this.#reject(this.#failure ?? RuntimeError.fromData(frame.value.error));
         else this.#resolve(frame.value);
         return;
       case FrameType.Progress:
@@ -117,7 +119,9 @@ class CallClient implements ConnectionHandler<AgentFrame> {
   onClose(error: RuntimeError | undefined): void {
     this.#upload?.close();
     this.#reject(
-      error ?? new RuntimeError("connection-lost", "The connection to the build host was lost", "Try again"),
+      this.#failure ??
+        error ??
+        new RuntimeError("connection-lost", "The connection to the build host was lost", "Try again"),
     );
   }
 
@@ -126,6 +130,8 @@ class CallClient implements ConnectionHandler<AgentFrame> {
     this.#upload = upload;
     const run = need.what === "helper" ? this.#suppliers.helper?.(need) : this.#suppliers.source?.(need);
     if (run === undefined) throw violation(`the agent needs a ${need.what} for an operation that has none`);
-    upload.run(run).catch((error) => this.#reject(RuntimeError.from(error)));
+    upload.run(run).catch((error) => {
+      this.#failure = RuntimeError.from(error);
+    });
   }
 }

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { BuildHost, namesIn } from "../support/build-host.ts";
@@ -98,7 +99,8 @@ describeReal("describe and create", () => {
 
   it("reproduces the uncommitted state of a local work tree", async () => {
     const path = repository("dirty");
-    for (const name of ["changed", "staged", "both", "deleted", "moved", "script"]) write(join(path, name), `${name}\n`);
+    for (const name of ["changed", "staged", "both", "deleted", "moved", "script"])
+      write(join(path, name), `${name}\n`);
     write(join(path, ".gitignore"), "ignored\n");
     commit(path);
     write(join(path, "changed"), "changed here\n");
@@ -139,9 +141,15 @@ describeReal("describe and create", () => {
 
   const pullRequest = { headRef: "feature", baseRefName: "main", localBranchName: "review" };
   it.each([
-    { placement: { kind: "branch", branchName: "work", baseRef: "origin/main" }, branch: "work", head: "main" },
-    { placement: { kind: "checkout", ref: "feature" }, branch: "feature", head: "feature" },
     {
+      name: "branch",
+      placement: { kind: "branch", branchName: "work", baseRef: "origin/main" },
+      branch: "work",
+      head: "main",
+    },
+    { name: "checkout", placement: { kind: "checkout", ref: "feature" }, branch: "feature", head: "feature" },
+    {
+      name: "branch-off with a name that exists",
       placement: {
         kind: "resolved-worktree",
         worktreeSlug: "slug",
@@ -151,6 +159,7 @@ describeReal("describe and create", () => {
       head: "feature",
     },
     {
+      name: "checkout-branch",
       placement: {
         kind: "resolved-worktree",
         worktreeSlug: "slug",
@@ -160,6 +169,7 @@ describeReal("describe and create", () => {
       head: "feature",
     },
     {
+      name: "checkout-github-pr",
       placement: {
         kind: "resolved-worktree",
         worktreeSlug: "slug",
@@ -169,6 +179,7 @@ describeReal("describe and create", () => {
       head: "feature",
     },
     {
+      name: "checkout-change-request",
       placement: {
         kind: "resolved-worktree",
         worktreeSlug: "slug",
@@ -181,11 +192,13 @@ describeReal("describe and create", () => {
       branch: "review",
       head: "first",
     },
-  ])("places $placement.kind $placement.source.kind", async ({ placement, branch, head }) => {
+  ])("places $name", async ({ placement, branch, head }) => {
     const id = host.newName();
     const { state } = await client.create(id, { kind: "git", url, revision: "" }, placement);
     expect(state.lifecycleEnvironment.PASEO_BRANCH_NAME).toBe(branch);
-    expect(await inWorkspace(id, "git", "rev-parse", "HEAD", "--abbrev-ref", "HEAD")).toBe(`${commits[head]}\n${branch}`);
+    expect(await inWorkspace(id, "git", "rev-parse", "HEAD", "--abbrev-ref", "HEAD")).toBe(
+      `${commits[head]}\n${branch}`,
+    );
     const base = placement.kind === "checkout" || branch === "feature" ? "feature" : "main";
     expect(JSON.parse(await inWorkspace(id, "cat", ".git/paseo/worktree.json"))).toEqual({
       version: 1,
@@ -226,7 +239,9 @@ describeReal("describe and create", () => {
     );
     expect(answers.map((answer) => answer.materializedFreshContent).sort()).toEqual([false, false, false, false, true]);
     expect(new Set(answers.map((answer) => answer.placement.cwd)).size).toBe(1);
-    expect(host.workspaceFolders().filter((name) => name.startsWith("wanted-") || name.startsWith("."))).toHaveLength(1);
+    expect(host.workspaceFolders().filter((name) => name.startsWith("wanted-") || name.startsWith("."))).toHaveLength(
+      1,
+    );
   });
 
   it("tells the environment of the account, of Paseo and of the options", async () => {
@@ -235,7 +250,7 @@ describeReal("describe and create", () => {
     const { state } = await shaped.create("environment", { kind: "git", url, revision: "feature" });
     const { PATH, ...environment } = state.lifecycleEnvironment;
     expect(environment).toEqual({
-      HOME: process.env.HOME,
+      HOME: userInfo().homedir,
       USER: host.sshd.user,
       LOGNAME: host.sshd.user,
       SHELL: expect.stringMatching(/^\/.*sh$/),
@@ -247,7 +262,7 @@ describeReal("describe and create", () => {
       PASEO_WORKTREE_PATH: ".",
       PASEO_BRANCH_NAME: "feature",
     });
-    expect(PATH).toMatch(new RegExp(`^/opt/tools/bin:${process.env.HOME}/tools:/.*`));
+    expect(PATH).toMatch(new RegExp(`^/opt/tools/bin:${userInfo().homedir}/tools:/.*`));
     expect((await client.inspect("environment")).state.lifecycleEnvironment.GREETING).toBeUndefined();
     expect((await shaped.inspect("environment")).state.lifecycleEnvironment).toEqual(state.lifecycleEnvironment);
   });

@@ -162,18 +162,18 @@ describeReal("connecting", () => {
 
   it("lets go of a command", async () => {
     const carrier = await connect(await resolve(sshd.options()));
-    const command = await carrier.run("exec sleep 1000");
+    const command = await carrier.run("exec sleep 5");
     command.close();
     expect(await command.exit).toEqual({ code: null, signal: null });
   });
 
   it("never reports an exit that it has not seen", async () => {
     const carrier = await connect(await resolve(sshd.options()));
-    const sleeper = await carrier.run("echo ready; exec sleep 1000");
-    sleeper.stderr.resume();
-    await once(sleeper.stdout, "data");
+    const command = await carrier.run("echo ready; exec cat");
+    command.stderr.resume();
+    await once(command.stdout, "data");
     sshd.killSessions();
-    expect(await sleeper.exit).toEqual({ code: null, signal: null });
+    expect(await command.exit).toEqual({ code: null, signal: null });
     expect(await carrier.closed).toMatchObject({ code: "connection-lost" });
   });
 

@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
+import { parseGitUrl } from "../../remote-agent/materialize/git-url.ts";
 import { withoutCredentials } from "../../remote-agent/materialize/index.ts";
+import { resolveRoot } from "../../remote-agent/materialize/workspace-root.ts";
 import { commit, exists, type Fixture, git, useFixture, write } from "../workspace/fixture.ts";
 import { GitHttpServer } from "./git-http-server.ts";
 
@@ -85,22 +87,30 @@ test("a commit that no branch or tag leads to is fetched by its id", async () =>
   expect(readFileSync(join(made.path, "readme.txt"), "utf8")).toBe("request\n");
 });
 
-test.each([
-  "nope",
-  "-x",
-  "--upload-pack=touch x",
-  "a\nb",
-  "a:b",
-  "+main",
-  "main*",
-  "HEAD~1",
-  "f".repeat(40),
-  "refs/heads/nope",
-])("the revision %j is unknown and named", async (revision) => {
+test("an unknown revision is named, and nothing that git could take for something else reaches it", async () => {
   const f = fixture();
   const { path } = origin(f);
-  await expect(f.fromUrl({ url: path, revision })).rejects.toMatchObject({ code: "revision-unknown" });
-  expect(readdirSync(f.path("host", "workspaces", "w1"))).toEqual([]);
+  const unknown = [
+    "nope",
+    "-x",
+    "--upload-pack=touch x",
+    "a\nb",
+    "a:b",
+    "+main",
+    "main*",
+    "HEAD~1",
+    "f".repeat(40),
+    "refs/heads/nope",
+  ];
+  for (const revision of unknown) {
+    await expect(f.fromUrl({ url: path, revision })).rejects.toMatchObject({
+      code: "revision-unknown",
+      message: expect.stringContaining(JSON.stringify(revision)),
+    });
+  }
+  expect(
+    readdirSync(f.path("host", "workspaces")).flatMap((name) => readdirSync(f.path("host", "workspaces", name))),
+  ).toEqual([]);
 });
 
 test("a remote that has moved is followed, also backwards, and its deletions too", async () => {
@@ -161,58 +171,68 @@ test("a shallow remote and a SHA-256 remote", async () => {
   expect(git(made.path, "rev-parse", "HEAD")).toBe(git(modern, "rev-parse", "HEAD"));
 });
 
-test("a subdirectory becomes the root; one that is missing or leads out is named", async () => {
+test("a subdirectory becomes the root, and one that is missing leaves nothing", async () => {
   const f = fixture();
   const { path } = origin(f);
-  write(join(path, "file"), "1");
-  symlinkSync("/etc", join(path, "out"));
-  commit(path);
-  expect(await f.fromUrl({ url: path, subdirectory: "apps/" })).toMatchObject({ root: "apps" });
-  const both = { placement: { kind: "existing" as const, relativeCwd: "apps/web" } };
-  expect(await f.fromUrl({ url: path, subdirectory: "apps/web/" }, both)).toMatchObject({ root: "apps/web" });
-  expect(
-    await f.fromUrl({ url: path, subdirectory: "apps" }, { placement: { kind: "existing", relativeCwd: "web" } }),
-  ).toMatchObject({
-    root: "apps/web",
+  const placement = { kind: "existing" as const, relativeCwd: "web" };
+  expect(await f.fromUrl({ url: path, subdirectory: "apps/" }, { placement })).toMatchObject({ root: "apps/web" });
+  const missing = f.fromUrl({ url: path, subdirectory: "nope" });
+  await expect(missing).rejects.toMatchObject({
+    code: "subdirectory-missing",
+    message: expect.stringContaining("nope"),
   });
-  for (const [subdirectory, code] of [
-    ["nope", "subdirectory-missing"],
-    ["file", "subdirectory-missing"],
-    ["out", "cwd-outside-workspace"],
-    ["../x", "cwd-outside-workspace"],
-    ["apps/../..", "cwd-outside-workspace"],
-    ["/etc", "cwd-outside-workspace"],
-  ] as const) {
-    await expect(f.fromUrl({ url: path, subdirectory })).rejects.toMatchObject({
-      code,
-      message: expect.stringContaining(subdirectory),
-    });
-  }
-  const missing = { placement: { kind: "existing" as const, relativeCwd: "nope" } };
-  await expect(f.fromUrl({ url: path }, missing)).rejects.toMatchObject({ code: "subdirectory-missing" });
+  expect(readdirSync(f.path("host", "workspaces", "w2"))).toEqual([]);
 });
 
-test.each([
-  "ext::sh -c touch% x",
-  "fd::3",
-  "-oProxyCommand=x",
-  "--upload-pack=x",
-  "relative/path",
-  "../up",
-  "",
-  "ftp://example.test/x",
-  "ssh://-oProxyCommand=x/y",
-  "https://-x/y",
-  "http:///nohost",
-  "-x@host:path",
-  "host:path\nother",
-  "alice:secret-word@host:path",
-  "https://user:%0Apassword=x@example.test/x",
-])("the URL %j is refused", async (url) => {
+test("a root is a folder inside of the content, and equal parts count once", async () => {
   const f = fixture();
-  const made = f.fromUrl({ url });
-  await expect(made).rejects.toMatchObject({ code: "source-unsupported" });
-  await expect(made).rejects.not.toMatchObject({ message: expect.stringContaining("secret-word") });
+  write(f.path("content", "apps", "web", "file"), "1");
+  symlinkSync("/etc", f.path("content", "out"));
+  symlinkSync("apps/web", f.path("content", "in"));
+  const root = (below?: string, further?: string) => resolveRoot(f.path("content"), below, further);
+  expect(await root()).toBe("");
+  expect(await root("apps/web/", "./apps/web")).toBe("apps/web");
+  expect(await root("apps", "web")).toBe("apps/web");
+  expect(await root(undefined, "in")).toBe("in");
+  for (const missing of ["nope", "apps/web/file"]) {
+    await expect(root(missing)).rejects.toMatchObject({
+      code: "subdirectory-missing",
+      message: expect.stringContaining(missing),
+    });
+  }
+  for (const outside of ["out", "../x", "apps/../..", "/etc", "a\0b"]) {
+    await expect(root(undefined, outside)).rejects.toMatchObject({ code: "cwd-outside-workspace" });
+  }
+});
+
+test("a URL that is none, or that would run a command, is refused without its credentials", () => {
+  const refused = [
+    "ext::sh -c touch% x",
+    "fd::3",
+    "-oProxyCommand=x",
+    "--upload-pack=x",
+    "relative/path",
+    "../up",
+    "",
+    "ftp://example.test/x",
+    "ssh://-oProxyCommand=x/y",
+    "https://-x/y",
+    "http:///nohost",
+    "-x@host:path",
+    "host:path\nother",
+    "alice:secret-word@host:path",
+    "https://user:%0Apassword=x@example.test/x",
+  ];
+  for (const url of refused) {
+    let error: unknown;
+    try {
+      parseGitUrl(url);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error, url).toMatchObject({ code: "source-unsupported" });
+    expect(String(error)).not.toContain("secret-word");
+  }
 });
 
 test("an account's rewriting of URLs cannot bring a forbidden transport back", async () => {

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentPidsOf, endAgents, isRunning } from "./processes.ts";
-import { type OperationResult, RuntimeClient } from "./runtime.ts";
+import { type ExecResult, type OperationResult, RuntimeClient } from "./runtime.ts";
 import { type Sshd, type SshdOptions, startSshd } from "./sshd.ts";
 
 type ClientSettings = NonNullable<ConstructorParameters<typeof RuntimeClient>[1]>;
@@ -100,11 +100,18 @@ export function brokerPids(client: RuntimeClient): number[] {
     .filter((pid) => !Number.isNaN(pid) && isRunning(pid));
 }
 
-/** What a failed operation gives away: anything but one line with a code on stderr is told as it is. */
-export function failureCode({ code, stdout, stderr }: OperationResult): string {
+/** The code of a failure that is told as it has to be: one line on stderr, nothing on stdout. Else a text that has it all. */
+export function failureCode({ code, signal, stdout, stderr }: OperationResult): string {
   const line = /^[^\n]+ \[([a-z-]+)\]\n$/.exec(stderr);
-  if (code === 0 || code === null || stdout !== "" || line === null) {
-    return `ended with ${code}, stdout ${JSON.stringify(stdout)}, stderr ${JSON.stringify(stderr)}`;
-  }
-  return line[1]!;
+  if (typeof code === "number" && code !== 0 && stdout === "" && line !== null) return line[1]!;
+  return JSON.stringify({ code, signal, stdout, stderr });
+}
+
+/** The same for an exec, which has to tell it on descriptor 4 as well, with nothing behind it. */
+export function execFailureCode({ events, stdout, stderr, ...exit }: ExecResult): string {
+  const last = events.at(-1);
+  const code = failureCode({ ...exit, stdout: stdout.toString("utf8"), stderr: stderr.toString("utf8") });
+  const told = last?.type === "error" && `${last.message}\n` === stderr.toString("utf8");
+  const before = events.slice(0, -1).every((event) => event.type === "started" || event.type === "resized");
+  return told && before ? code : JSON.stringify({ code, events });
 }

@@ -17,18 +17,10 @@ import { test as base } from "vitest";
 /** This repository's root. */
 export const REPOSITORY = resolve(import.meta.dirname, "../..");
 
-/** Each is a program that prints `ran`, until a test writes another. */
-const ENTRIES = [
-  "src/wrapper/main.ts",
-  "src/wrapper/start-broker.ts",
-  "src/workspace/index.ts",
-  "src/broker/main.ts",
-  "src/cli/main.ts",
-  "src/cli/demo/main.ts",
-  "test/bench/main.ts",
-  "remote-agent/main.ts",
-  "remote-agent/bootstrap.ts",
-];
+/** What a build makes from what; each entry is a program that prints `ran`, until a test writes another. */
+export const { BUNDLES }: { BUNDLES: { entry: string; output: string }[] } = await import(
+  join(REPOSITORY, "scripts/tooling/bundles.mjs")
+);
 
 export interface ScriptResult {
   code: number;
@@ -49,7 +41,7 @@ export class RepositoryCopy {
       cpSync(join(REPOSITORY, path), join(this.root, path), { recursive: true });
     }
     this.linkPackages();
-    for (const entry of ENTRIES) this.write(entry, 'console.log("ran");\n');
+    for (const { entry } of BUNDLES) this.write(entry, 'console.log("ran");\n');
     this.write("programs/npm", NPM);
     chmodSync(join(this.#programs, "npm"), 0o755);
   }

@@ -1,3 +1,6 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { userInfo } from "node:os";
 import { describe } from "vitest";
 import { sshdAvailable } from "./sshd.ts";
 
@@ -8,3 +11,27 @@ export const haveSshd: boolean = sshdAvailable();
 
 /** `describe` for tests that talk to a real server: skipped, and said so by global-setup.ts, where there is none. */
 export const describeReal = describe.skipIf(!haveSshd);
+
+/** `describe` for tests that make accounts or mounts, or files of other users: skipped where this account may not. */
+export const describePrivileged = describe.skipIf(!haveSshd || !isPrivileged());
+
+/** The same for tests of an account whose login shell is this program. */
+export function describeWithShell(shell: string): typeof describePrivileged {
+  const found = existsSync(shell);
+  if (!found) requireOnCi(shell);
+  return describe.skipIf(!haveSshd || !isPrivileged() || !found);
+}
+
+function isPrivileged(): boolean {
+  const privileged =
+    userInfo().uid === 0 &&
+    spawnSync("unshare", ["--mount", "true"]).status === 0 &&
+    spawnSync("useradd", ["--help"]).status === 0;
+  if (!privileged) requireOnCi("the right to make accounts and mounts");
+  return privileged;
+}
+
+/** @throws Error on CI: there, a test that did not run must not look like one that passed */
+function requireOnCi(what: string): void {
+  if (process.env.CI === "true") throw new Error(`This machine lacks ${what}, and CI must not go without`);
+}

@@ -29,6 +29,8 @@ export interface SpawnOptions {
   purpose?: { kind: string };
   /** Replaces the whole spawn line. */
   rawLine?: string;
+  /** false: somebody else reads fd 1. */
+  collectOutput?: boolean;
 }
 
 export type ProcessEvent = Record<string, unknown> & { type: string };
@@ -77,17 +79,28 @@ export class RuntimeClient {
 
   /** Runs the wrapper with these arguments and this standard input. */
   async run(args: string[], stdin = ""): Promise<OperationResult> {
+    return await this.start(args, stdin).result;
+  }
+
+  /** The same, for a test that does something to the wrapper meanwhile; its process group has its pid. */
+  start(args: string[], stdin = ""): { pid: number; result: Promise<OperationResult> } {
     const child = spawn(process.execPath, [this.launcher, ...args], {
       env: this.env,
       stdio: ["pipe", "pipe", "pipe"],
       detached: true,
     });
+    const closed = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
     const stdout = collect(child.stdout!);
     const stderr = collect(child.stderr!);
     child.stdin!.on("error", () => {});
     child.stdin!.end(stdin);
-    const [code, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
-    return { code, signal, stdout: (await stdout).toString("utf8"), stderr: (await stderr).toString("utf8") };
+    const result = closed.then(async ([code, signal]) => ({
+      code,
+      signal,
+      stdout: (await stdout).toString("utf8"),
+      stderr: (await stderr).toString("utf8"),
+    }));
+    return { pid: child.pid!, result };
   }
 
   async operation(args: string[], extra: Record<string, unknown> = {}): Promise<OperationResult> {
@@ -185,11 +198,15 @@ export class Exec {
     });
     this.#closed = once(this.child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
     for (const stream of [this.stdin, this.control]) stream.on("error", () => {});
-    this.child.stdout!.on("data", (chunk: Buffer) => {
-      this.output += chunk.toString("latin1");
-      this.#wake();
-    });
-    this.#stdout = collect(this.child.stdout!);
+    if (options.collectOutput === false) {
+      this.#stdout = Promise.resolve(Buffer.alloc(0));
+    } else {
+      this.child.stdout!.on("data", (chunk: Buffer) => {
+        this.output += chunk.toString("latin1");
+        this.#wake();
+      });
+      this.#stdout = collect(this.child.stdout!);
+    }
     this.#stderr = collect(this.child.stderr!);
     this.#readEvents(this.child.stdio[4] as Readable);
     const line =

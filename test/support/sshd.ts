@@ -91,6 +91,9 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
     const user = userInfo().username;
     const identityFile = identityFiles[0]!;
     const pid = child.pid!;
+    // A test run that ends before `stop` leaves no server behind.
+    const killListener = () => void child.kill("SIGKILL");
+    process.once("exit", killListener);
     return {
       host,
       port,
@@ -115,6 +118,7 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
       }),
       killSessions: () => killAll(descendants(pid)),
       stop: async () => {
+        process.removeListener("exit", killListener);
         if (child.exitCode === null && child.signalCode === null) {
           const exited = once(child, "exit");
           // The listener is stopped first, so that the list of its children is complete.

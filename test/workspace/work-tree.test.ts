@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import {
   chmodSync,
   lstatSync,
@@ -125,7 +125,7 @@ test("a change within the clock tick of the index is not lost", async () => {
 test("all refs arrive, and a second workspace needs only what is new", async () => {
   const f = fixture();
   const path = f.repository("project", { "big.bin": "x".repeat(10) });
-  writeFileSync(join(path, "noise"), Buffer.from(Array.from({ length: 300_000 }, (_, i) => (i * 7919) % 251)));
+  write(join(path, "noise"), randomBytes(300_000));
   const first = commit(path);
   git(path, "branch", "feature/one");
   git(path, "tag", "light");
@@ -148,8 +148,15 @@ test("all refs arrive, and a second workspace needs only what is new", async () 
   const again = await f.fromDirectory(path, { transfer: two });
   expect(refs(again.path)).toBe(refs(path));
   expect(two.have?.commits).toContain(first);
-  expect(two.bytes).toBeLessThan(1_000);
-  expect(one.bytes).toBeGreaterThan(two.bytes! * 2);
+  expect(one.bytes).toBeGreaterThan(300_000);
+  expect(two.bytes).toBeLessThan(2_000);
+  // Neither does the unchanged work tree of an older commit travel again.
+  git(path, "checkout", "-q", "--detach", first);
+  write(join(path, "dirty"), "1");
+  const three: Transfer = {};
+  const older = await f.fromDirectory(path, { transfer: three });
+  expect(three.bytes).toBeLessThan(2_000);
+  expect(status(older.path)).toEqual(["? dirty", ""]);
   // The first workspace is an independent repository with files of its own.
   expect(git(made.path, "fsck", "--no-dangling")).toBe("");
   expect(git(again.path, "status", "--porcelain")).toBe("");
@@ -337,6 +344,17 @@ test("line endings and filters work as for git add", async () => {
   expect(readFileSync(join(made.path, "a.txt"), "utf8")).toBe("1\r\n2\r\n");
   expect(readFileSync(join(made.path, "x.sec"), "utf8")).toBe("ABC");
   expect(f.progress.join()).toContain("1 changed file filtered");
+});
+
+test("a file that has CRLF in the index keeps it under core.autocrlf, as for git add", async () => {
+  const f = fixture();
+  const path = f.repository("project", { "dos.txt": "1\r\n" });
+  git(path, "config", "core.autocrlf", "input");
+  write(join(path, "dos.txt"), "1\r\n2\r\n");
+  write(join(path, "new.txt"), "1\r\n");
+  const made = await f.fromDirectory(path);
+  expect(readFileSync(join(made.path, "dos.txt"), "utf8")).toBe("1\r\n2\r\n");
+  expect(readFileSync(join(made.path, "new.txt"), "utf8")).toBe("1\n");
 });
 
 test("a split index, an untracked cache and signs of a file monitor leave no trace in the source", async () => {

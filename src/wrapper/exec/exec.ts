@@ -60,6 +60,7 @@ class ExecSession implements ExecutionEvents {
     const spawn = controlChannel.readSpawn();
     const context = createContext(spawn.options);
     const { runtimeInstanceId, execId, argv, cwd, env, stdio } = spawn;
+    checkWords([...argv, ...(stdio.kind === "pty" && stdio.term !== undefined ? [stdio.term] : [])]);
     checkEnvironment(env);
     this.#controlChannel = controlChannel;
     this.#eventChannel = eventChannel;
@@ -165,6 +166,15 @@ class ExecSession implements ExecutionEvents {
   #sink(fd: number, output: OutputName): ByteSink {
     return openByteSink(fd, () => this.#client.refuseOutput(output));
   }
+}
+
+/**
+ * For the kernel a word ends at its first NUL, and what cannot be carried exactly is refused rather than cut.
+ * @throws RuntimeError spawn-invalid
+ */
+function checkWords(words: readonly string[]): void {
+  if (!words.some((word) => word.includes("\0"))) return;
+  throw new RuntimeError("spawn-invalid", "A word of argv, or the name of the terminal, contains a NUL", "Remove it");
 }
 
 /**

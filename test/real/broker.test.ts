@@ -1,0 +1,184 @@
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BuildHost, brokerPids, failureCode, namesIn } from "../support/build-host.ts";
+import { isRunning, processesWith, processStat, untilGone } from "../support/processes.ts";
+import { describePrivileged, describeReal } from "../support/requirements.ts";
+import type { RuntimeClient } from "../support/runtime.ts";
+
+let host: BuildHost;
+
+async function status(client: RuntimeClient) {
+  const { stdout, code } = await client.run(["status", "--json"]);
+  expect(code).toBe(0);
+  return JSON.parse(stdout);
+}
+
+function sockets(client: RuntimeClient): string[] {
+  return namesIn(client.brokerFolder).filter((name) => name.endsWith(".sock"));
+}
+
+describeReal("the broker", () => {
+  beforeAll(async () => {
+    host = await BuildHost.start();
+    await host.client().create("w", { kind: "directory", path: host.path() });
+  });
+  afterAll(() => host?.stop());
+
+  it("is started on demand, in a session of its own, and survives the process group that started it", async () => {
+    const client = host.client();
+    expect(await status(client)).toEqual({ broker: null, hosts: [] });
+    const first = client.start(["inspect", "--workspace-id", "w"], JSON.stringify(client.request()));
+    expect((await first.result).code).toBe(0);
+    const [pid] = brokerPids(client);
+    expect(processStat(pid!)).toEqual({ parent: 1, session: pid });
+
+    const exec = client.exec("w", { argv: ["sleep", "1000"] });
+    await exec.started();
+    process.kill(-exec.child.pid!, "SIGKILL");
+    await exec.result();
+    expect(await status(client)).toEqual({
+      broker: { pid },
+      hosts: [
+        {
+          host: host.sshd.host,
+          state: "connected",
+          channels: expect.any(Number),
+          spares: expect.any(Number),
+          agent: {
+            pid: host.agentPids()[0],
+            build: expect.stringMatching(/^[0-9a-f]{16}$/),
+            node: process.version,
+            platform: `${process.platform}-${process.arch}`,
+          },
+        },
+      ],
+    });
+  });
+
+  it("tells a person what it is connected to", async () => {
+    const client = host.client();
+    expect((await client.run(["status"])).stdout).toBe("No broker is running; the next operation starts one.\n");
+    await client.inspect("w");
+    const lines = (await client.run(["status"])).stdout.split("\n");
+    expect(lines[0]).toBe(`Broker: process ${brokerPids(client)[0]}`);
+    expect(lines[1]).toMatch(/^127\.0\.0\.1: connected, .* agent /);
+    expect((await client.run(["broker", "stop"])).stdout).toMatch(/^Stopped broker \d+\.\n$/);
+    expect((await client.run(["broker", "stop"])).stdout).toBe("No broker was running.\n");
+  });
+
+  it("is one, with one connection, for ten wrappers at once on a cold machine", async () => {
+    const client = host.client();
+    const logins = host.logins();
+    const results = await Promise.all(Array.from({ length: 10 }, () => client.inspect("w")));
+    expect(results.map((inspection) => inspection.status)).toEqual(Array(10).fill("ready"));
+    expect(host.logins() - logins).toBe(1);
+    expect(brokerPids(client)).toHaveLength(1);
+    await expect.poll(() => processesWith(`broker.cjs ${client.brokerFolder} `)).toEqual(brokerPids(client));
+    expect(sockets(client)).toHaveLength(2);
+  });
+
+  it("serves fifty wrappers at once over one connection to a server with stock limits", async () => {
+    const client = host.client();
+    const logins = host.logins();
+    const runs = Array.from({ length: 50 }, (_, index) => client.execute("w", ["sh", "-c", `echo ${index}`]));
+    const results = await Promise.all(runs);
+    expect(results.map((result) => [result.code, result.stdout.toString("utf8")])).toEqual(
+      results.map((_, index) => [0, `${index}\n`]),
+    );
+    expect(host.logins() - logins).toBe(1);
+  });
+
+  it("is replaced when it was killed, whatever it left in its folder", async () => {
+    const client = host.client();
+    await client.inspect("w");
+    const [first] = brokerPids(client);
+    process.kill(first!, "SIGKILL");
+    await untilGone(first!);
+    expect(sockets(client)).toHaveLength(2);
+
+    const results = await Promise.all(Array.from({ length: 3 }, () => client.inspect("w")));
+    expect(results.map((inspection) => inspection.status)).toEqual(Array(3).fill("ready"));
+    const [second, ...others] = brokerPids(client);
+    expect(others).toEqual([]);
+    expect(second).not.toBe(first);
+    expect(sockets(client)).toHaveLength(2);
+  });
+
+  it("ends when it was idle for a while, and leaves no socket", async () => {
+    const client = host.client({ brokerIdleMs: 300 });
+    await client.inspect("w");
+    const [pid] = brokerPids(client);
+    await untilGone(pid!);
+    expect(sockets(client)).toEqual([]);
+    expect(await status(client)).toEqual({ broker: null, hosts: [] });
+    expect((await client.inspect("w")).status).toBe("ready");
+  });
+
+  it("does not count as idle while something runs", async () => {
+    const client = host.client({ brokerIdleMs: 100 });
+    const exec = client.exec("w", { argv: ["sh", "-c", "echo started; sleep 1; echo done"] });
+    await exec.outputContains("started");
+    const [pid] = brokerPids(client);
+    await exec.outputContains("done");
+    expect(isRunning(pid!)).toBe(true);
+    expect((await exec.result()).code).toBe(0);
+    await untilGone(pid!);
+  });
+
+  describe("its folder", () => {
+    /** A folder with a server in it that would like to be taken for a broker. */
+    async function impostor(name: string): Promise<{ folder: string; calls: () => number; stop: () => void }> {
+      const genuine = host.client();
+      await genuine.inspect("w");
+      const socketName = sockets(genuine).find((entry) => !/\.\d+\.sock$/.test(entry))!;
+      const folder = mkdtempSync(join(tmpdir(), `psr-${name}-`));
+      let calls = 0;
+      const server = createServer((socket) => {
+        calls += 1;
+        socket.destroy();
+      });
+      await new Promise<void>((resolve) => server.listen(join(folder, socketName), resolve));
+      const stop = () => {
+        server.close();
+        rmSync(folder, { recursive: true });
+      };
+      return { folder, calls: () => calls, stop };
+    }
+
+    async function refuses(folder: string): Promise<void> {
+      const client = host.client({}, { brokerFolder: folder });
+      expect(failureCode(await client.operation(["inspect", "--workspace-id", "w"]))).toBe("runtime-folder-unsafe");
+      expect(failureCode(await client.run(["status", "--json"]))).toBe("runtime-folder-unsafe");
+      const exec = await client.execute("w", ["true"]);
+      expect(exec.events).toMatchObject([{ type: "error" }]);
+      expect(brokerPids(client)).toEqual([]);
+    }
+
+    it("is refused when others may look into it, and nobody in it is spoken to", async () => {
+      const fake = await impostor("open");
+      chmodSync(fake.folder, 0o755);
+      await refuses(fake.folder);
+      expect(fake.calls()).toBe(0);
+      fake.stop();
+    });
+
+    it("is refused when it is not a folder of its own", async () => {
+      const folder = host.path("elsewhere");
+      mkdirSync(folder, { mode: 0o755 });
+      await refuses(folder);
+    });
+
+    describePrivileged("of somebody else", () => {
+      it("is refused, and nobody in it is spoken to", async () => {
+        const fake = await impostor("foreign");
+        chownSync(fake.folder, 65534, 65534);
+        await refuses(fake.folder);
+        expect(fake.calls()).toBe(0);
+        fake.stop();
+      });
+    });
+  });
+});
