@@ -1,7 +1,8 @@
 import { mkdirSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import { type Claim, claimName, securePrivateFolder } from "../src/wire/rendezvous.ts";
+import { securePrivateFolder } from "../src/wire/private-folder.ts";
+import { type Claim, claimName } from "../src/wire/rendezvous.ts";
 import { readAccountEnvironment } from "./account.ts";
 import { Executions } from "./executions.ts";
 import { HelperStore } from "./helper.ts";

@@ -9,7 +9,8 @@ import type {
 } from "../src/contract/index.ts";
 import { RuntimeError } from "../src/wire/errors.ts";
 import type { CreateRequest, EnvironmentOptions, HelperIdentity } from "../src/wire/from-client.ts";
-import type { SourceHave, SourceManifest } from "../src/wire/source.ts";
+import type { SourceManifest } from "../src/wire/source.ts";
+import type { SourceHave } from "../src/wire/source-have.ts";
 import { type AccountEnvironment, workloadPath } from "./account.ts";
 import type { ExecutionPlace, Executions } from "./executions.ts";
 import { sweepLostExecutions } from "./executions.ts";

@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import { gitFailure } from "../../src/wire/git-process.ts";
-import { type GitSourceManifest, MAX_HAVE_COMMITS, type SourceHave } from "../../src/wire/source.ts";
+import type { GitSourceManifest } from "../../src/wire/source.ts";
+import { MAX_HAVE_COMMITS, type SourceHave } from "../../src/wire/source-have.ts";
 import { cacheExists, discardCache, whileBusy } from "./cache-folder.ts";
 import { initBare } from "./mirror.ts";
 import { Repository } from "./repository.ts";

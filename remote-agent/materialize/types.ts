@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import type { CommandRuntimePlacementIntent } from "../../src/contract/index.ts";
-import type { SourceHave, SourceManifest } from "../../src/wire/source.ts";
+import type { SourceManifest } from "../../src/wire/source.ts";
+import type { SourceHave } from "../../src/wire/source-have.ts";
 import type { Baseline } from "./baseline.ts";
 
 export interface MaterializeInput {

@@ -48,7 +48,6 @@ export const BUNDLES = [
     // Must parse on any Node, so that it can say that this one is too old. "node10" also drops the "node:" prefix of
     // built-in modules, which Node before 14.18 does not know.
     target: ["es2015", "node10"],
-    minifyIdentifiers: true,
     loads: [],
     // It travels inside a command line or a pipe of the login shell; one argument is limited to 128 KiB on Linux.
     maximum: 40_000,
@@ -80,7 +79,7 @@ export async function bundle(root, description) {
       target: description.target,
       minifyWhitespace: true,
       minifySyntax: true,
-      minifyIdentifiers: description.minifyIdentifiers ?? false,
+      minifyIdentifiers: true,
       legalComments: "none",
       external: [...UNBUNDLED, ...["commander"].filter((name) => description.without?.includes(name))],
       define: {

@@ -3,7 +3,8 @@ import type { Duplex } from "node:stream";
 import { parseRuntimeOptions } from "../ssh/index.ts";
 import { DialLineReader, type DialReply, type DialRequest, parseDialRequest } from "../wire/dial.ts";
 import { RuntimeError } from "../wire/errors.ts";
-import { type Claim, claimName, securePrivateFolder } from "../wire/rendezvous.ts";
+import { securePrivateFolder } from "../wire/private-folder.ts";
+import { type Claim, claimName } from "../wire/rendezvous.ts";
 import { sendAbandon } from "./abandon.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import type { ChannelRequest } from "./host.ts";
@@ -132,8 +133,7 @@ export class Broker {
 
   #join(socket: Socket, channel: Duplex, session: string | undefined, channelRequest: ChannelRequest): void {
     socket.write(line({ type: "connected" }));
-    splice(socket, channel, (farEndedFirst) => {
-      if (farEndedFirst) return;
+    splice(socket, channel, () => {
       // The agent closes what is finished; a wrapper that goes away before that may leave something running.
       const farewell = setTimeout(() => {
         this.#abandon(session, channelRequest);

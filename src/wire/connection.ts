@@ -186,7 +186,7 @@ function checkJsonFrame<Schemas extends FrameSchemas>(
   type: JsonFrameType,
   value: unknown,
 ): FramesOf<Schemas> {
-  const schema = side.accepts[type];
+  const schema = side.accepts[type]?.();
   if (schema === undefined) throw violation(`a ${FrameType[type]} frame came from the wrong side`);
   const result = schema.safeParse(value);
   if (!result.success) {

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
-import { ErrorDataSchema } from "./pieces.ts";
+import { lazily } from "./lazily.ts";
+import { errorDataSchema } from "./pieces.ts";
 
 /**
  * The dial protocol between a wrapper and the broker, over the broker's unix socket. The wrapper sends one JSON line;
@@ -19,7 +20,7 @@ const callerSchema = () =>
   });
 export type DialCaller = z.infer<ReturnType<typeof callerSchema>>;
 
-const dialRequestSchema = () =>
+const dialRequestSchema = lazily(() =>
   z.discriminatedUnion("type", [
     z.strictObject({
       type: z.literal("dial"),
@@ -33,7 +34,8 @@ const dialRequestSchema = () =>
     }),
     z.strictObject({ type: z.literal("status") }),
     z.strictObject({ type: z.literal("stop") }),
-  ]);
+  ]),
+);
 export type DialRequest = z.infer<ReturnType<typeof dialRequestSchema>>;
 
 /** @throws Error when it is no request */
@@ -52,14 +54,15 @@ const hostStatusSchema = () =>
   });
 export type HostStatus = z.infer<ReturnType<typeof hostStatusSchema>>;
 
-const dialReplySchema = () =>
+const dialReplySchema = lazily(() =>
   z.discriminatedUnion("type", [
     z.strictObject({ type: z.literal("progress"), text: z.string() }),
     z.strictObject({ type: z.literal("connected") }),
-    z.strictObject({ type: z.literal("error"), error: ErrorDataSchema }),
+    z.strictObject({ type: z.literal("error"), error: errorDataSchema() }),
     z.strictObject({ type: z.literal("status"), pid: z.int(), hosts: z.array(hostStatusSchema()) }),
     z.strictObject({ type: z.literal("stopping"), pid: z.int() }),
-  ]);
+  ]),
+);
 export type DialReply = z.infer<ReturnType<typeof dialReplySchema>>;
 
 const CONNECTED: DialReply = { type: "connected" };

@@ -38,7 +38,7 @@ export enum StreamId {
 }
 
 /** The JSON frames that one side accepts, by type; the binary ones go both ways. */
-export type FrameSchemas = Partial<Record<JsonFrameType, z.ZodMiniType>>;
+export type FrameSchemas = Partial<Record<JsonFrameType, () => z.ZodMiniType>>;
 
 export interface WireSide<Schemas extends FrameSchemas = FrameSchemas> {
   accepts: Schemas;
@@ -48,7 +48,7 @@ export interface WireSide<Schemas extends FrameSchemas = FrameSchemas> {
 export type FramesOf<Schemas extends FrameSchemas> = {
   [T in keyof Schemas & JsonFrameType]: {
     type: T;
-    value: Schemas[T] extends z.ZodMiniType ? z.infer<Schemas[T]> : never;
+    value: Schemas[T] extends () => z.ZodMiniType ? z.infer<ReturnType<Schemas[T]>> : never;
   };
 }[keyof Schemas & JsonFrameType];
 

@@ -5,7 +5,8 @@ import {
   EnvironmentSchema,
 } from "../contract/index.ts";
 import { type FramesOf, FrameType, type WireSide } from "./frame.ts";
-import { count, ErrorDataSchema, name, SeqSchema, text } from "./pieces.ts";
+import { lazily } from "./lazily.ts";
+import { count, errorDataSchema, name, seqSchema, text } from "./pieces.ts";
 import { SourceManifestSchema } from "./source.ts";
 
 /**
@@ -99,7 +100,7 @@ export type ExecRequest = z.infer<typeof ExecRequestSchema>;
 const SupplySchema = z.discriminatedUnion("what", [
   z.strictObject({ what: z.literal("helper") }),
   z.strictObject({ what: z.literal("source"), manifest: SourceManifestSchema }),
-  z.strictObject({ what: z.literal("error"), error: ErrorDataSchema }),
+  z.strictObject({ what: z.literal("error"), error: errorDataSchema() }),
 ]);
 export type WireSupply = z.infer<typeof SupplySchema>;
 
@@ -110,11 +111,11 @@ const ControlBody = z.discriminatedUnion("type", [
 export type WireControl = z.infer<typeof ControlBody>;
 
 const CLIENT_FRAMES = {
-  [FrameType.Request]: RequestSchema,
-  [FrameType.Supply]: SupplySchema,
-  [FrameType.Control]: z.strictObject({ seq: count(), body: ControlBody }),
-  [FrameType.EventAcknowledge]: SeqSchema,
-  [FrameType.Fatal]: ErrorDataSchema,
+  [FrameType.Request]: () => RequestSchema,
+  [FrameType.Supply]: () => SupplySchema,
+  [FrameType.Control]: lazily(() => z.strictObject({ seq: count(), body: ControlBody })),
+  [FrameType.EventAcknowledge]: seqSchema,
+  [FrameType.Fatal]: errorDataSchema,
 };
 export type ClientFrame = FramesOf<typeof CLIENT_FRAMES>;
 

@@ -1,13 +1,4 @@
-import {
-  chmodSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readlinkSync,
-  renameSync,
-  symlinkSync,
-  unlinkSync,
-} from "node:fs";
+import { chmodSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { RuntimeError } from "./errors.ts";
@@ -154,27 +145,4 @@ function unlinkQuietly(path: string): void {
   } catch {
     // Somebody else was faster, or it was never there.
   }
-}
-
-/**
- * Makes a folder for sockets, or checks the one that is there: nobody else may own it or look into it, since whoever
- * can put a socket there can pose as the broker or the agent.
- * @throws RuntimeError runtime-folder-unsafe
- */
-export function securePrivateFolder(path: string): void {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
-  const stats = lstatSync(path);
-  const problem = !stats.isDirectory()
-    ? "is not a folder"
-    : stats.uid !== process.getuid?.()
-      ? "belongs to another user"
-      : (stats.mode & 0o077) !== 0
-        ? "is open to other users"
-        : undefined;
-  if (problem === undefined) return;
-  throw new RuntimeError(
-    "runtime-folder-unsafe",
-    `The folder ${path} ${problem}`,
-    `Remove it, or run: chmod 700 ${path}`,
-  );
 }

@@ -1,13 +1,11 @@
 import * as z from "zod/mini";
+import { ObjectId } from "./source-have.ts";
 
 /**
  * What crosses the wire for a workspace whose source is a directory on the wrapper's machine: the host says which
  * commits its cache of this source has, the wrapper answers with a manifest and one byte stream. For a git work tree
  * that stream is one pack, for any other directory a tar archive.
  */
-
-/** The host names at most this many commits; more would not make the pack noticeably smaller. */
-export const MAX_HAVE_COMMITS = 2_000;
 
 /** Refs that travel; a source with more keeps its branches first and loses tags last in the list. */
 export const MAX_SOURCE_REFS = 20_000;
@@ -19,16 +17,9 @@ export const MAX_SHALLOW_COMMITS = 10_000;
 export const MAX_INTENT_TO_ADD_PATHS = 2_000;
 export const MAX_FETCHED_REFS = 16;
 
-/** SHA-1 or SHA-256, in full. */
-const ObjectId = z.string().check(z.regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/));
 /** Git itself checks the rest of the rules; this keeps out whatever could end a line or begin an option. */
 const RefName = z.string().check(z.maxLength(1024), z.regex(/^refs\/[^\x00-\x20\x7f]+$/));
 const ShortText = z.string().check(z.maxLength(1024));
-
-export const SourceHaveSchema = z.strictObject({
-  commits: z.array(ObjectId).check(z.maxLength(MAX_HAVE_COMMITS)),
-});
-export type SourceHave = z.infer<typeof SourceHaveSchema>;
 
 const Ref = z.strictObject({ name: RefName, id: ObjectId });
 export type SourceRef = z.infer<typeof Ref>;

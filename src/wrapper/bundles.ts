@@ -1,7 +1,8 @@
-import { lstatSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { Script } from "node:vm";
+import { securePrivateFolder } from "../wire/private-folder.ts";
 import { runtimeFolder } from "../wire/runtime-folder.ts";
 import { buildName } from "./build.ts";
 
@@ -37,14 +38,12 @@ export function loadBundle<Name extends keyof Bundles>(name: Name): Bundles[Name
 
 /**
  * Compiled code is trusted as the program itself is, so it is read only from a folder that nobody else can write to.
- * @returns undefined when there is no such folder
+ * @returns undefined when there can be no such folder
  */
 function codeCacheFile(name: string): string | undefined {
   const folder = runtimeFolder(process.env);
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const stats = lstatSync(folder);
-    if (!stats.isDirectory() || stats.uid !== process.getuid?.() || (stats.mode & 0o077) !== 0) return undefined;
+    securePrivateFolder(folder);
   } catch {
     return undefined;
   }

@@ -1,6 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { type DialCaller, DialLineReader, type DialReply, type DialRequest, parseDialReply } from "../wire/dial.ts";
 import { RuntimeError } from "../wire/errors.ts";
+import { isPrivateFolder } from "../wire/private-folder.ts";
 import { publicSocketPath } from "../wire/rendezvous.ts";
 import { runtimeFolder } from "../wire/runtime-folder.ts";
 import { brokerName } from "./build.ts";
@@ -28,7 +29,7 @@ export function callerEnvironment(env: NodeJS.ProcessEnv): DialCaller {
  * Gets a byte stream to the agent from the broker, which is started when there is none.
  * @param request the dial line
  * @param send writes the first wire bytes; they leave together with the dial line, so that they cost no round trip
- * @throws RuntimeError what the broker reports, broker-start-failed
+ * @throws RuntimeError what the broker reports, broker-start-failed, runtime-folder-unsafe
  */
 export async function dial(
   request: DialRequest,
@@ -38,7 +39,7 @@ export async function dial(
   const folder = runtimeFolder(process.env);
   const path = publicSocketPath(folder, brokerName());
   for (let attempt = 1; ; attempt += 1) {
-    const socket = await connectTo(path);
+    const socket = isPrivateFolder(folder) ? await connectTo(path) : undefined;
     if (socket === undefined) {
       if (attempt > ATTEMPTS) throw noBroker("it ends again and again");
       await loadBundle("start-broker").startBroker(folder, brokerName());

@@ -3,7 +3,7 @@ import { openSync, renameSync, statSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { RuntimeError } from "../wire/errors.ts";
-import { securePrivateFolder } from "../wire/rendezvous.ts";
+import { securePrivateFolder } from "../wire/private-folder.ts";
 
 const START_DEADLINE_MS = 15_000;
 const MAX_LOG_BYTES = 1024 * 1024;

@@ -10,6 +10,11 @@ import type { RuntimeClient } from "../support/runtime.ts";
 
 let host: BuildHost;
 
+/** The installation that owns the workspace, with a broker of its own that does not run yet. */
+function coldClient(extra: Record<string, unknown> = {}, brokerFolder?: string): RuntimeClient {
+  return host.client(extra, { runtimeInstanceId: "one", ...(brokerFolder === undefined ? {} : { brokerFolder }) });
+}
+
 async function status(client: RuntimeClient) {
   const { stdout, code } = await client.run(["status", "--json"]);
   expect(code).toBe(0);
@@ -23,12 +28,13 @@ function sockets(client: RuntimeClient): string[] {
 describeReal("the broker", () => {
   beforeAll(async () => {
     host = await BuildHost.start();
-    await host.client().create("w", { kind: "directory", path: host.path() });
+    mkdirSync(host.path("empty"));
+    await coldClient().create("w", { kind: "directory", path: host.path("empty") });
   });
   afterAll(() => host?.stop());
 
   it("is started on demand, in a session of its own, and survives the process group that started it", async () => {
-    const client = host.client();
+    const client = coldClient();
     expect(await status(client)).toEqual({ broker: null, hosts: [] });
     const first = client.start(["inspect", "--workspace-id", "w"], JSON.stringify(client.request()));
     expect((await first.result).code).toBe(0);
@@ -59,7 +65,7 @@ describeReal("the broker", () => {
   });
 
   it("tells a person what it is connected to", async () => {
-    const client = host.client();
+    const client = coldClient();
     expect((await client.run(["status"])).stdout).toBe("No broker is running; the next operation starts one.\n");
     await client.inspect("w");
     const lines = (await client.run(["status"])).stdout.split("\n");
@@ -70,7 +76,7 @@ describeReal("the broker", () => {
   });
 
   it("is one, with one connection, for ten wrappers at once on a cold machine", async () => {
-    const client = host.client();
+    const client = coldClient();
     const logins = host.logins();
     const results = await Promise.all(Array.from({ length: 10 }, () => client.inspect("w")));
     expect(results.map((inspection) => inspection.status)).toEqual(Array(10).fill("ready"));
@@ -81,7 +87,7 @@ describeReal("the broker", () => {
   });
 
   it("serves fifty wrappers at once over one connection to a server with stock limits", async () => {
-    const client = host.client();
+    const client = coldClient();
     const logins = host.logins();
     const runs = Array.from({ length: 50 }, (_, index) => client.execute("w", ["sh", "-c", `echo ${index}`]));
     const results = await Promise.all(runs);
@@ -92,7 +98,7 @@ describeReal("the broker", () => {
   });
 
   it("is replaced when it was killed, whatever it left in its folder", async () => {
-    const client = host.client();
+    const client = coldClient();
     await client.inspect("w");
     const [first] = brokerPids(client);
     process.kill(first!, "SIGKILL");
@@ -101,14 +107,16 @@ describeReal("the broker", () => {
 
     const results = await Promise.all(Array.from({ length: 3 }, () => client.inspect("w")));
     expect(results.map((inspection) => inspection.status)).toEqual(Array(3).fill("ready"));
-    const [second, ...others] = brokerPids(client);
-    expect(others).toEqual([]);
+    await expect.poll(() => brokerPids(client)).toHaveLength(1);
+    const [second] = brokerPids(client);
     expect(second).not.toBe(first);
-    expect(sockets(client)).toHaveLength(2);
+    // The one that was killed may still be seen in the process table, and its socket is then left alone.
+    const others = () => sockets(client).filter((name) => !name.includes(`.${first}.`));
+    await expect.poll(others).toHaveLength(2);
   });
 
   it("ends when it was idle for a while, and leaves no socket", async () => {
-    const client = host.client({ brokerIdleMs: 300 });
+    const client = coldClient({ brokerIdleMs: 300 });
     await client.inspect("w");
     const [pid] = brokerPids(client);
     await untilGone(pid!);
@@ -118,7 +126,7 @@ describeReal("the broker", () => {
   });
 
   it("does not count as idle while something runs", async () => {
-    const client = host.client({ brokerIdleMs: 100 });
+    const client = coldClient({ brokerIdleMs: 100 });
     const exec = client.exec("w", { argv: ["sh", "-c", "echo started; sleep 1; echo done"] });
     await exec.outputContains("started");
     const [pid] = brokerPids(client);
@@ -131,7 +139,7 @@ describeReal("the broker", () => {
   describe("its folder", () => {
     /** A folder with a server in it that would like to be taken for a broker. */
     async function impostor(name: string): Promise<{ folder: string; calls: () => number; stop: () => void }> {
-      const genuine = host.client();
+      const genuine = coldClient();
       await genuine.inspect("w");
       const socketName = sockets(genuine).find((entry) => !/\.\d+\.sock$/.test(entry))!;
       const folder = mkdtempSync(join(tmpdir(), `psr-${name}-`));
@@ -149,7 +157,7 @@ describeReal("the broker", () => {
     }
 
     async function refuses(folder: string): Promise<void> {
-      const client = host.client({}, { brokerFolder: folder });
+      const client = coldClient({}, folder);
       expect(failureCode(await client.operation(["inspect", "--workspace-id", "w"]))).toBe("runtime-folder-unsafe");
       expect(failureCode(await client.run(["status", "--json"]))).toBe("runtime-folder-unsafe");
       const exec = await client.execute("w", ["true"]);

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
@@ -6,11 +7,10 @@ import { scratchFolder } from "./scratch-folder.ts";
 /** Two ends of a connection over a real unix socket, half-open allowed on both; destroyed when the test is over. */
 export async function socketPair(): Promise<[Socket, Socket]> {
   const path = join(scratchFolder(), "pair.sock");
-  const accepted = Promise.withResolvers<Socket>();
-  const server = createServer({ allowHalfOpen: true }, accepted.resolve);
+  const server = createServer({ allowHalfOpen: true });
   await new Promise<void>((resolve) => server.listen(path, resolve));
   const near = connect({ path, allowHalfOpen: true });
-  const far = await accepted.promise;
+  const [far] = (await once(server, "connection")) as [Socket];
   server.close();
   onTestFinished(() => {
     near.destroy();

@@ -5,7 +5,8 @@ import { dirname, join } from "node:path";
 import { type Readable, Transform } from "node:stream";
 import { afterEach } from "vitest";
 import { type MaterializeInput, type MaterializeResult, materialize } from "../../remote-agent/materialize/index.ts";
-import { type SourceHave, SourceHaveSchema, type SourceManifest, SourceManifestSchema } from "../../src/wire/source.ts";
+import { type SourceManifest, SourceManifestSchema } from "../../src/wire/source.ts";
+import { type SourceHave, SourceHaveSchema } from "../../src/wire/source-have.ts";
 import { openDirectorySource, sourceKey } from "../../src/workspace/index.ts";
 
 /** A laptop and a host in one temporary folder: local directories, the host's caches, and workspaces on the host. */

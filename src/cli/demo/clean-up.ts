@@ -93,7 +93,7 @@ function removalScript(root: string, agentPid: number | undefined, done: string)
     `while kill -0 $pid 2>/dev/null && [ $n -lt ${AGENT_END_TENTHS} ]; do sleep 0.1; n=$((n + 1)); done`,
     // Where the root's path is too long for a socket, the agent's lie here.
     'for socket in /tmp/paseo-ssh-agent-"$(id -u)"/agent-*."$pid".sock; do',
-    '  rm -f "${socket%".$pid.sock"}".*',
+    `  rm -f "$(echo "$socket" | sed 's/[.]${agentPid}[.]sock$//')".*`,
     "done",
   ];
   const remove = [`rm -rf -- ${folder}`, `[ -e ${folder} ] || echo ${done}`];

@@ -26,8 +26,10 @@ export async function execute(
   const startedMs = performance.now() - start;
   exec.stdin.end();
   const result = await end(what, exec, transcript, "pipes");
-  run.screen.timing(`${what}: until started`, startedMs);
-  run.screen.timing(`${what}: until the wrapper ended`, performance.now() - start);
+  run.screen.timing(
+    { what, until: "until started", milliseconds: startedMs },
+    { what, until: "until the wrapper ended", milliseconds: performance.now() - start },
+  );
   return { stdout: result.stdout.toString("utf8") };
 }
 
@@ -43,8 +45,8 @@ export async function showTerminal(run: DemoRun, env: Record<string, string>): P
     purpose: { kind: "terminal" },
     stdio: { kind: "pty", ...FIRST_SIZE, term: "xterm-256color" },
   });
-  screen.timing(`${what}: until started`, performance.now() - start);
-  await exec.until(() => /before: .*\n/.test(exec.output));
+  const startedMs = performance.now() - start;
+  await exec.until(() => /before: [^\n]*\n/.test(exec.output));
 
   const resize = JSON.stringify({ type: "resize", protocolVersion: 1, id: RESIZE_ID, ...SECOND_SIZE });
   const resizeStart = performance.now();
@@ -62,7 +64,10 @@ export async function showTerminal(run: DemoRun, env: Record<string, string>): P
   const said = result.stdout.toString("utf8").match(/(?:before|after): .*?(?=\r\n)/g) ?? [];
   const expected = [`before: ${FIRST_SIZE.rows} ${FIRST_SIZE.cols}`, `after: ${SECOND_SIZE.rows} ${SECOND_SIZE.cols}`];
   expectSame(what, said.join(", "), expected.join(", "));
-  screen.timing("resize: until acknowledged", resizeMs);
+  screen.timing(
+    { what, until: "until started", milliseconds: startedMs },
+    { what: "resize", until: "until acknowledged", milliseconds: resizeMs },
+  );
 }
 
 async function begin(
@@ -77,6 +82,7 @@ async function begin(
   } catch {
     throw executionFailure(what, await exec.result());
   }
+  transcript.flush();
   return { exec, transcript };
 }
 

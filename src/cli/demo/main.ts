@@ -76,13 +76,16 @@ async function demonstrateOn(target: DemoTarget, folder: string, signal: AbortSi
     screen.heading("clean up");
     const { milliseconds } = await timed(() => cleanUp(installation, WORKSPACE_ID, target));
     screen.text(farewell(target));
-    screen.timing("clean up", milliseconds);
+    screen.timing({ what: "clean up", milliseconds });
   } catch (error) {
     if (!cleaning) await cleanUp(installation, WORKSPACE_ID, target);
     throw error;
   }
-  screen.timing("for comparison: node -e 0", await measureNode(installation.env));
-  screen.table("What took how long");
+
+  screen.table("What took how long", {
+    what: "for comparison: node -e 0",
+    milliseconds: await measureNode(installation.env),
+  });
 }
 
 function farewell({ ownRoot, options }: DemoTarget): string {

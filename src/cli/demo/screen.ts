@@ -4,8 +4,9 @@ const BOLD = "1";
 const DIM = "2";
 const CYAN = "36";
 
-export interface Timing {
+interface Timing {
   what: string;
+  until?: string;
   milliseconds: number;
 }
 
@@ -32,18 +33,27 @@ export class Screen {
     this.#print(`  ${this.#colour(fd === 4 ? CYAN : DIM, `fd ${fd}`)}  ${text}`);
   }
 
-  /** A step's duration, shown where it was measured and again in the table. */
-  timing(what: string, milliseconds: number): void {
-    this.#timings.push({ what, milliseconds });
-    this.#print(this.#colour(DIM, `  ${formatDuration(milliseconds)}`));
+  /**
+   * Shows durations where they were measured, and again in the table.
+   * @param entries what took how many milliseconds; `what` is complete in itself, `until` fits behind the duration
+   */
+  timing(...entries: Timing[]): void {
+    this.#timings.push(...entries);
+    const texts = entries.map(({ until, milliseconds }) =>
+      [formatDuration(milliseconds), until].filter((text) => text !== undefined).join(" "),
+    );
+    this.#print(this.#colour(DIM, `  ${texts.join(", ")}`));
   }
 
-  table(title: string): void {
+  /** @param more durations that were not shown before */
+  table(title: string, ...more: Timing[]): void {
     this.heading(title);
-    const width = Math.max(...this.#timings.map(({ what }) => what.length));
-    for (const { what, milliseconds } of this.#timings) {
-      this.#print(`  ${what.padEnd(width)}  ${formatDuration(milliseconds).padStart(8)}`);
-    }
+    const rows = [...this.#timings, ...more].map(({ what, until, milliseconds }) => ({
+      name: until === undefined ? what : `${what} ${until}`,
+      duration: formatDuration(milliseconds),
+    }));
+    const width = Math.max(...rows.map(({ name }) => name.length));
+    for (const { name, duration } of rows) this.#print(`  ${name.padEnd(width)}  ${duration.padStart(8)}`);
   }
 
   #print(line: string): void {

@@ -38,7 +38,7 @@ async function describe({ installation, screen }: DemoRun): Promise<void> {
   const answer = outputOf("describe", result);
   screen.descriptor(1, answer);
   expectSame("describe", answer, '{"protocolVersion":1,"modes":["pipes","pty"],"reconcile":true}');
-  screen.timing("describe", milliseconds);
+  screen.timing({ what: "describe", milliseconds });
 }
 
 /** @returns the environment that Paseo gives to every later command in this workspace */
@@ -55,7 +55,7 @@ async function create(run: DemoRun): Promise<Record<string, string>> {
     throw unexpected("create", JSON.stringify(result), "a fresh workspace that is ready");
   }
   screen.text(`the workspace on the host: ${result.placement.cwd}`);
-  screen.timing("create (broker, SSH login, agent, checkout)", milliseconds);
+  screen.timing({ what: "create (broker, SSH login, agent, checkout)", milliseconds });
   return result.state.lifecycleEnvironment ?? {};
 }
 
@@ -81,7 +81,7 @@ async function showWarmCommand(run: DemoRun, environment: Record<string, string>
   if (result.type !== "inspection" || result.inspection.status !== "ready") {
     throw unexpected("inspect", JSON.stringify(result), "a workspace that is ready");
   }
-  screen.timing("inspect, warm", milliseconds);
+  screen.timing({ what: "inspect, warm", milliseconds });
   const { stdout } = await execute(run, "exec cat, warm", ["cat", name], environment);
   expectSame("cat", stdout, content);
 }
@@ -106,7 +106,7 @@ async function destroy(run: DemoRun): Promise<void> {
     '{"type":"inspection","protocolVersion":1,"inspection":{"status":"missing"}}',
   );
   screen.text("inspect says that the workspace is missing");
-  screen.timing("destroy", milliseconds);
+  screen.timing({ what: "destroy", milliseconds });
 }
 
 async function lifecycle(
