@@ -1,9 +1,11 @@
+import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { securePrivateFolder } from "../src/wire/private-folder.ts";
 import { type Claim, claimName } from "../src/wire/rendezvous.ts";
 import { readAccountEnvironment } from "./account.ts";
+import { ControlGroups } from "./control-groups.ts";
 import { Executions } from "./executions.ts";
 import { HelperStore } from "./helper.ts";
 import { Layout } from "./layout.ts";
@@ -29,6 +31,8 @@ export interface AgentConfig {
   idleMs: number;
 }
 
+/** How often control groups are looked through whose last process has ended by itself, in ms. */
+const PRUNE_MS = 60_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** How often the agent looks whether it still has its name, in ms: its root may have been removed. */
 const NAME_CHECK_MS = 5000;
@@ -65,7 +69,8 @@ export class Agent {
     this.#claim = claim;
     const layout = new Layout(config.root);
     const identity = { pid: process.pid, startTime: startTimeOf(process.pid) ?? "", socket: claim.privatePath };
-    const executions = new Executions(identity, config.agentFolder);
+    const groups = ControlGroups.detect(rootKey(config.root));
+    const executions = new Executions(identity, config.agentFolder, groups);
     const helpers = new HelperStore(layout.helpers);
     const workspaces = new Workspaces(layout, readAccountEnvironment(), helpers, executions);
     const startedAt = new Date().toISOString();
@@ -88,6 +93,7 @@ export class Agent {
       this.#onExit = resolve;
     });
     setInterval(() => this.#checkName(), NAME_CHECK_MS).unref();
+    setInterval(() => executions.prune(), PRUNE_MS).unref();
     setInterval(() => void emptyOldTrash(layout).catch(report), DAY_MS).unref();
     void emptyOldTrash(layout).catch(report);
     writeJsonAtomically(
@@ -128,6 +134,11 @@ export class Agent {
     this.#claim.release();
     this.#onExit();
   }
+}
+
+/** Names a root folder where a path cannot stand. */
+function rootKey(root: string): string {
+  return createHash("sha256").update(root).digest("hex").slice(0, 12);
 }
 
 function report(error: unknown): void {

@@ -165,18 +165,6 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** Step by step: where a folder cannot have children, as in /proc, Node 20's recursive mkdir never returns. */
-function makeFolders(folder: string): void {
-  if (fs.existsSync(folder)) return;
-  makeFolders(path.dirname(folder));
-  try {
-    fs.mkdirSync(folder, { mode: 0o700 });
-  } catch (error) {
-    // Another connection may have made it meanwhile.
-    if ((error as { code?: string }).code !== "EEXIST") throw error;
-  }
-}
-
 function detectLibc(): string {
   if (process.platform !== "linux") return "system";
   try {

@@ -4,7 +4,9 @@ import { FrameType, type MarkFrameType, StreamId, violation } from "../src/wire/
 import type { WireEvent } from "../src/wire/from-agent.ts";
 import type { ExecRequest, WireControl } from "../src/wire/from-client.ts";
 import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../src/wire/streams.ts";
-import { killAll, membersOf, type ProcessIdentity, sendSignal, startTimeOf, waitUntilGone } from "./processes.ts";
+import type { ControlGroup } from "./control-groups.ts";
+import { ProcessTree } from "./process-tree.ts";
+import { startTimeOf } from "./processes.ts";
 import { signalNumber } from "./signals.ts";
 import type { Exit, OutputName, Workload, WorkloadEvents } from "./workload.ts";
 
@@ -25,7 +27,7 @@ export class Execution {
   readonly workspaceId: string;
   readonly execId: string;
   readonly session: string;
-  readonly identity: ProcessIdentity;
+  readonly processes: ProcessTree;
   readonly #workload: Workload;
   readonly #reconnectWindowMs: number;
   readonly #onEnded: () => void;
@@ -44,16 +46,18 @@ export class Execution {
   #exit: Exit | undefined;
   #windowTimer: NodeJS.Timeout | undefined;
   #lingerTimer: NodeJS.Timeout | undefined;
-  #seen: ProcessIdentity[] = [];
+  #abandoned = false;
 
   /**
    * @param launch starts the workload and reports through the events it is given
+   * @param group its control group, where there are any
    * @param onEnded the process has ended; its record can be closed
    * @param onDelivered the client has everything, or will never come back: this object can be forgotten
    */
   constructor(
     request: ExecRequest,
     launch: (events: WorkloadEvents) => Workload,
+    group: ControlGroup | undefined,
     onEnded: () => void,
     onDelivered: () => void,
   ) {
@@ -69,7 +73,8 @@ export class Execution {
       onExit: (exit) => this.#onExit(exit),
       onInputClosed: () => this.#stdin.refuse(),
     });
-    this.identity = { pid: this.#workload.pid, startTime: startTimeOf(this.#workload.pid) ?? "" };
+    const { pid } = this.#workload;
+    this.processes = new ProcessTree({ pid, startTime: startTimeOf(pid) ?? "" }, group);
     for (const output of ["stdout", "stderr"] as const) {
       const stream = this.#outputs[output];
       if (this.#workload.outputs.includes(output)) {
@@ -180,7 +185,7 @@ export class Execution {
    */
   signalGroup(signal: string): void {
     const number = signalNumber(signal);
-    if (this.#state === "live") sendSignal(-this.identity.pid, number);
+    if (this.#state === "live") this.processes.signalGroup(number);
   }
 
   /**
@@ -191,32 +196,33 @@ export class Execution {
   async signalAndWait(signal: string, limitMs: number): Promise<boolean> {
     const number = signalNumber(signal);
     if (this.#state !== "live") return true;
-    this.#look();
-    if (number === signalNumber("SIGKILL")) return await killAll(this.identity, () => this.#seen, limitMs);
-    sendSignal(-this.identity.pid, number);
-    return await waitUntilGone(() => membersOf(this.identity, this.#seen).length === 0, limitMs);
+    if (number === signalNumber("SIGKILL")) return await this.processes.kill(limitMs);
+    this.processes.look();
+    this.processes.signalGroup(number);
+    return await this.processes.gone(limitMs);
   }
 
   /** Ends the workload: HUP to the group, a grace period, then KILL to everything that belongs to it. */
   async terminate(): Promise<void> {
-    this.#look();
-    // It has ended already, and another group may have its number by now.
-    if (this.#seen.length === 0) return;
-    sendSignal(-this.identity.pid, "SIGHUP");
+    // When it has ended already, another group may have its number by now.
+    if (this.processes.look().length === 0) return;
+    this.processes.signalGroup("SIGHUP");
     // A stopped process takes a signal only when it goes on.
-    sendSignal(-this.identity.pid, "SIGCONT");
-    const gone = () => membersOf(this.identity, this.#seen).length === 0;
-    if (!(await waitUntilGone(gone, TERMINATION_GRACE_MS))) {
-      await killAll(this.identity, () => this.#seen, KILL_LIMIT_MS);
-    }
+    this.processes.signalGroup("SIGCONT");
+    if (!(await this.processes.gone(TERMINATION_GRACE_MS))) await this.processes.kill(KILL_LIMIT_MS);
   }
 
   /** The client will not come back: ends the workload and drops what it has not fetched. */
   abandon(): void {
+    this.#abandoned = true;
     clearTimeout(this.#windowTimer);
     this.#connection?.destroy();
     this.#connection = undefined;
-    for (const output of ["stdout", "stderr"] as const) this.#outputs[output].refuse();
+    for (const output of ["stdout", "stderr"] as const) {
+      // Not closed, for a SIGPIPE would cut short what the workload does about its hang-up.
+      this.#outputs[output].onRefused = () => this.#workload.drainOutput(output);
+      this.#outputs[output].refuse();
+    }
     if (this.#state === "live") void this.terminate();
     else this.#deliver();
   }
@@ -224,11 +230,6 @@ export class Execution {
   /** Fails the execution for the client, whatever the workload does. */
   fail(error: ErrorData): void {
     this.#events.push({ type: "error", error });
-  }
-
-  /** Remembers the processes that belong to this execution now, for later they may have left its session. */
-  #look(): void {
-    this.#seen = membersOf(this.identity, this.#seen);
   }
 
   #onOutput(output: OutputName, bytes: Buffer): void {
@@ -272,6 +273,7 @@ export class Execution {
     clearTimeout(this.#lingerTimer);
     this.#state = "exited";
     this.#events.push({ type: "exit", ...this.#exit });
+    if (this.#abandoned) this.#deliver();
   }
 
   #checkDelivered(): void {

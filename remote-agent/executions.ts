@@ -1,16 +1,19 @@
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { WireConnection } from "../src/wire/connection.ts";
 import { RuntimeError } from "../src/wire/errors.ts";
 import type { ExecRequest } from "../src/wire/from-client.ts";
+import { ControlGroup, type ControlGroups } from "./control-groups.ts";
 import { Execution } from "./execution.ts";
-import { ExecutionRecords } from "./execution-records.ts";
+import { ExecutionRecords, type LiveRecord } from "./execution-records.ts";
 import { launchWithPipes } from "./pipes-workload.ts";
-import { isRunning, killAll, type ProcessIdentity } from "./processes.ts";
+import { ProcessTree } from "./process-tree.ts";
+import { isAlive, type ProcessIdentity, waitUntilGone } from "./processes.ts";
 import { findProgram, resolveCwd } from "./program.ts";
 import { signalNumber } from "./signals.ts";
 import { launchWithTerminal } from "./terminal-workload.ts";
-import type { LaunchSpec } from "./workload.ts";
+import type { LaunchSpec, WorkloadEvents } from "./workload.ts";
 
 /** How long `signal` waits for the workload's end, in ms. Paseo gives a SIGKILL 750 ms in all before it helps itself. */
 const SIGNAL_LIMIT_MS = 5000;
@@ -30,13 +33,15 @@ export interface ExecutionPlace {
 export class Executions {
   readonly #agent: ProcessIdentity & { socket: string };
   readonly #ptyPath: string | undefined;
+  readonly #groups: ControlGroups | undefined;
   readonly #byKey = new Map<string, Execution>();
   readonly #bySession = new Map<string, Execution>();
   /** Called whenever the last execution is gone. */
   onIdle: () => void = () => {};
 
-  constructor(agent: ProcessIdentity & { socket: string }, agentFolder: string) {
+  constructor(agent: ProcessIdentity & { socket: string }, agentFolder: string, groups: ControlGroups | undefined) {
     this.#agent = agent;
+    this.#groups = groups;
     const ptyPath = join(agentFolder, "pty.node");
     this.#ptyPath = existsSync(ptyPath) ? ptyPath : undefined;
   }
@@ -69,22 +74,34 @@ export class Executions {
     const { stdio } = request;
     if (stdio.kind === "pty" && stdio.term !== undefined && env.TERM === undefined) env.TERM = stdio.term;
     const executionKey = key(request.workspaceId, request.execId);
-    const execution = new Execution(
-      request,
-      (events) =>
-        stdio.kind === "pipes" ? launchWithPipes(spec, events) : launchWithTerminal(spec, stdio, this.#ptyPath, events),
-      () => records.markEnded(request.execId, "exited"),
-      () => this.#forget(executionKey, request.session),
-    );
+    const group = this.#groups?.create(groupKey(request.workspaceId), groupKey(request.execId));
+    const launch = (events: WorkloadEvents) =>
+      stdio.kind === "pipes" ? launchWithPipes(spec, events) : launchWithTerminal(spec, stdio, this.#ptyPath, events);
+    let execution: Execution;
+    try {
+      execution = new Execution(
+        request,
+        (events) => (group === undefined ? launch(events) : this.#groups!.enter(group, () => launch(events))),
+        group,
+        () => {
+          records.markEnded(request.execId, "exited");
+          group?.remove();
+        },
+        () => this.#forget(executionKey, request.session),
+      );
+    } catch (error) {
+      group?.remove();
+      throw error;
+    }
     this.#byKey.set(executionKey, execution);
     this.#bySession.set(request.session, execution);
     records.writeLive({
       execId: request.execId,
-      pid: execution.identity.pid,
-      startTime: execution.identity.startTime,
+      ...execution.processes.leader,
       agentPid: this.#agent.pid,
       agentStartTime: this.#agent.startTime,
       agentSocket: this.#agent.socket,
+      ...(group === undefined ? {} : { controlGroup: group.path }),
     });
     execution.attach(connection, undefined);
     execution.announceStarted();
@@ -118,6 +135,8 @@ export class Executions {
     const execution = this.#byKey.get(key(workspaceId, execId));
     const records = new ExecutionRecords(workspaceFolder);
     if (execution === undefined) {
+      // An older agent may have ended without a farewell since this one has started.
+      if (records.readLive(execId) !== undefined) await sweepLostExecutions(workspaceFolder);
       if (records.endedOutcome(execId) !== undefined) return;
       throw new RuntimeError(
         "execution-unknown",
@@ -134,10 +153,42 @@ export class Executions {
     }
   }
 
-  /** Ends every execution of a workspace and returns when they are gone. */
-  async endAll(workspaceId: string): Promise<void> {
+  /**
+   * Ends everything that executions of a workspace have started, also what they left behind and what an older agent
+   * still runs, and returns when it is gone.
+   */
+  async endAll(workspaceId: string, workspaceFolder: string): Promise<void> {
     const own = [...this.#byKey.values()].filter((execution) => execution.workspaceId === workspaceId);
-    await Promise.all(own.map((execution) => execution.terminate()));
+    const others = new ExecutionRecords(workspaceFolder)
+      .listLive()
+      .filter((live) => live.agentPid !== this.#agent.pid && isAlive(live));
+    await Promise.all([
+      ...own.map((execution) => execution.terminate()),
+      ...others.map((live) => treeOf(live).kill(KILL_LIMIT_MS)),
+    ]);
+    const left = this.#groups?.ofWorkspace(groupKey(workspaceId));
+    if (left === undefined) return;
+    await waitUntilGone(() => {
+      left.kill();
+      return left.pids().length === 0;
+    }, KILL_LIMIT_MS);
+    left.remove();
+  }
+
+  /**
+   * The agent that has an execution, when it is not this one: an older build that finishes what it runs.
+   * @returns the path of its socket
+   */
+  ownerElsewhere(workspaceId: string, execId: string, workspaceFolder: string): string | undefined {
+    if (this.#byKey.has(key(workspaceId, execId))) return undefined;
+    const live = new ExecutionRecords(workspaceFolder).readLive(execId);
+    const elsewhere = live !== undefined && live.agentPid !== this.#agent.pid && isAlive(agentOf(live));
+    return elsewhere ? live.agentSocket : undefined;
+  }
+
+  /** Control groups in which nothing runs any more go away. */
+  prune(): void {
+    this.#groups?.prune();
   }
 
   /** A wrapper is gone for good: what it started ends. */
@@ -159,13 +210,28 @@ export class Executions {
 export async function sweepLostExecutions(workspaceFolder: string): Promise<void> {
   const records = new ExecutionRecords(workspaceFolder);
   for (const live of records.listLive()) {
-    if (isRunning({ pid: live.agentPid, startTime: live.agentStartTime })) continue;
-    const identity = { pid: live.pid, startTime: live.startTime };
-    if (isRunning(identity)) await killAll(identity, () => [], KILL_LIMIT_MS);
+    if (isAlive(agentOf(live))) continue;
+    // A control group holds nothing but this execution; a bare pid counts only while its start time is the same.
+    if (live.controlGroup !== undefined || isAlive(live)) await treeOf(live).kill(KILL_LIMIT_MS);
+    if (live.controlGroup !== undefined) new ControlGroup(live.controlGroup).remove();
     records.markEnded(live.execId, "lost");
   }
 }
 
+function treeOf(live: LiveRecord): ProcessTree {
+  const group = live.controlGroup === undefined ? undefined : new ControlGroup(live.controlGroup);
+  return new ProcessTree({ pid: live.pid, startTime: live.startTime }, group);
+}
+
+function agentOf(live: LiveRecord): ProcessIdentity {
+  return { pid: live.agentPid, startTime: live.agentStartTime };
+}
+
 function key(workspaceId: string, execId: string): string {
   return JSON.stringify([workspaceId, execId]);
+}
+
+/** Ids may hold anything; a folder name may not. */
+function groupKey(id: string): string {
+  return createHash("sha256").update(id).digest("hex").slice(0, 24);
 }

@@ -7,6 +7,7 @@ import type { WireResponse } from "../src/wire/from-agent.ts";
 import { AGENT_SIDE, type ClientFrame, type WireRequest } from "../src/wire/from-client.ts";
 import type { Execution } from "./execution.ts";
 import type { Executions } from "./executions.ts";
+import { forwardToAgent } from "./forward.ts";
 import type { HelperStore } from "./helper.ts";
 import { Uploads } from "./upload.ts";
 import type { Shape, Workspaces } from "./workspaces.ts";
@@ -51,7 +52,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
       case FrameType.Request:
         if (this.#requested) throw violation("a second request came on one connection");
         this.#requested = true;
-        void this.#serve(frame.value);
+        this.#route(frame.value);
         return;
       case FrameType.Supply:
         this.#uploads.onSupply(frame.value);
@@ -111,6 +112,33 @@ export class Operation implements ConnectionHandler<ClientFrame> {
     this.#early.push(() => {
       if (this.#execution !== undefined) deliver(this.#execution);
     });
+  }
+
+  /**
+   * An execution of an older agent stays with it; decided before anything else is taken from the client, since what
+   * follows the request belongs to whoever serves it.
+   */
+  #route(request: WireRequest): void {
+    const elsewhere = request.op === "exec" || request.op === "signal" ? this.#ownerElsewhere(request) : undefined;
+    if (elsewhere === undefined) {
+      void this.#serve(request);
+      return;
+    }
+    this.#connection.handOver((socket, rest) => forwardToAgent(socket, rest, elsewhere, request));
+  }
+
+  #ownerElsewhere({
+    workspaceId,
+    execId,
+    runtimeInstanceId,
+  }: WireRequest & { op: "exec" | "signal" }): string | undefined {
+    const { workspaces, executions } = this.#services;
+    try {
+      return executions.ownerElsewhere(workspaceId, execId, workspaces.ownedFolder(workspaceId, runtimeInstanceId));
+    } catch {
+      // No such workspace, or not this client's: the operation itself reports it.
+      return undefined;
+    }
   }
 
   async #serve(request: WireRequest): Promise<void> {

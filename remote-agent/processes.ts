@@ -3,8 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
 /**
- * The process table, and ending everything that belongs to an execution. A process is named by pid and start time
- * together, since pids are reused.
+ * The process table, and sending signals. A process is named by pid and start time together, since pids are reused.
  */
 
 export interface ProcessEntry {
@@ -25,14 +24,19 @@ export interface ProcessIdentity {
 /** Milliseconds between two looks at processes that should be ending. */
 const POLL_MS = 10;
 
-/** Start time of a live process, or undefined. */
+/** Start time of a process that is in the table, or undefined. */
 export function startTimeOf(pid: number): string | undefined {
-  if (process.platform === "linux") return readStat(pid)?.startTime;
-  return listWithPs(["-p", String(pid)])[0]?.startTime;
+  return entryOf(pid)?.startTime;
 }
 
-export function isRunning(identity: ProcessIdentity): boolean {
-  return startTimeOf(identity.pid) === identity.startTime;
+/** Whether a process can still do something. A zombie can stay for good, where process 1 reaps nothing. */
+export function isAlive(identity: ProcessIdentity): boolean {
+  const entry = entryOf(identity.pid);
+  return entry !== undefined && entry.startTime === identity.startTime && !entry.zombie;
+}
+
+function entryOf(pid: number): ProcessEntry | undefined {
+  return process.platform === "linux" ? readStat(pid) : listWithPs(["-p", String(pid)])[0];
 }
 
 export function listProcesses(): ProcessEntry[] {
@@ -88,37 +92,6 @@ function listWithPs(selection: string[]): ProcessEntry[] {
   });
 }
 
-/**
- * Everything alive that belongs to the session led by `leader`: its group, its session, and the descendants of any of
- * them in whatever session they are. What has left both the session and the ancestry (a daemon that forked twice and
- * called setsid) is found when it is in `known`, because it was seen before it left.
- *
- * The kernel does not give a pid away while a group or session still carries its number, so as long as a member is
- * left the number means this session; once another process has the pid, only `known` counts.
- */
-export function membersOf(leader: ProcessIdentity, known: Iterable<ProcessIdentity> = []): ProcessEntry[] {
-  const table = listProcesses();
-  const members = new Set<number>();
-  const earlier = new Map<number, string>();
-  for (const identity of known) earlier.set(identity.pid, identity.startTime);
-  const reused = table.some((entry) => entry.pid === leader.pid && entry.startTime !== leader.startTime);
-  for (const entry of table) {
-    const inSession = entry.pgid === leader.pid || entry.sid === leader.pid || entry.pid === leader.pid;
-    if ((inSession && !reused) || earlier.get(entry.pid) === entry.startTime) members.add(entry.pid);
-  }
-  let grown = true;
-  while (grown) {
-    grown = false;
-    for (const entry of table) {
-      if (!members.has(entry.pid) && members.has(entry.ppid)) {
-        members.add(entry.pid);
-        grown = true;
-      }
-    }
-  }
-  return table.filter((entry) => members.has(entry.pid) && !entry.zombie);
-}
-
 /** Sends a signal to a process or, for a negative pid, a group; a target that is gone is no error. */
 export function sendSignal(pid: number, signal: NodeJS.Signals | number): boolean {
   try {
@@ -142,20 +115,4 @@ export async function waitUntilGone(isGone: () => boolean, limitMs: number): Pro
     if (Date.now() >= deadline) return false;
     await delay(POLL_MS);
   }
-}
-
-/**
- * Kills every member again and again until none is left: a member may fork while the list is being read.
- * @returns whether all are gone within the limit
- */
-export async function killAll(
-  leader: ProcessIdentity,
-  known: () => Iterable<ProcessIdentity>,
-  limitMs: number,
-): Promise<boolean> {
-  return await waitUntilGone(() => {
-    const members = membersOf(leader, known());
-    for (const member of members) sendSignal(member.pid, "SIGKILL");
-    return members.length === 0;
-  }, limitMs);
 }

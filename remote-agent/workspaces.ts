@@ -162,7 +162,7 @@ export class Workspaces {
     await this.#mutexes.run(workspaceId, async () => {
       const record = this.#requireOwned(workspaceId, runtimeInstanceId);
       if (record.lifecycle !== "paused") writeRecord(this.#folder(record), { ...record, lifecycle: "paused" });
-      await this.#executions.endAll(workspaceId);
+      await this.#executions.endAll(workspaceId, this.#folder(record));
     });
   }
 
@@ -239,7 +239,7 @@ export class Workspaces {
   async #remove(record: WorkspaceRecord, keep: boolean): Promise<void> {
     // No new execution may begin while the old ones are being ended.
     writeRecord(this.#folder(record), { ...record, lifecycle: "paused" });
-    await this.#executions.endAll(record.workspaceId);
+    await this.#executions.endAll(record.workspaceId, this.#folder(record));
     const trashed = moveToTrash(this.#layout, this.#folder(record));
     if (!keep) await removeTree(trashed);
   }

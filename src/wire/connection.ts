@@ -36,6 +36,9 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
   readonly #handler: Pick<ConnectionHandler<never>, "onEnd" | "onClose">;
   readonly #decoder: FrameDecoder;
   #closed = false;
+  /** A chunk is being decoded. */
+  #receiving = false;
+  #takeOver: ((socket: Duplex, rest: Buffer) => void) | undefined;
   /** Nothing more may be sent: a write behind the end would destroy the stream before its last bytes have left. */
   #ended = false;
   #paused = false;
@@ -67,10 +70,8 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
    */
   start(early?: Buffer): void {
     const socket = this.#socket;
-    socket.on("data", (chunk: Buffer) => this.#receive(chunk));
-    socket.on("end", () => {
-      if (!this.#closed) this.#handler.onEnd?.();
-    });
+    socket.on("data", this.#onData);
+    socket.on("end", this.#onEnd);
     socket.on("error", (error) => this.#close(lost(error.message)));
     socket.on("close", () => this.#close(undefined));
     if (early !== undefined && early.length > 0) this.#receive(early);
@@ -87,6 +88,20 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
   resume(): void {
     this.#paused = false;
     this.#socket.resume();
+  }
+
+  /**
+   * Gives the stream away in the middle of a conversation: no further frame is taken from it, and none can be sent.
+   * Its loss is still reported to `onClose`.
+   * @param take gets the bytes that follow the last frame that was taken, once they are known
+   */
+  handOver(take: (socket: Duplex, rest: Buffer) => void): void {
+    this.#socket.off("data", this.#onData);
+    this.#socket.off("end", this.#onEnd);
+    this.#socket.pause();
+    this.#decoder.stop();
+    if (this.#receiving) this.#takeOver = take;
+    else take(this.#socket, Buffer.alloc(0));
   }
 
   get closed(): boolean {
@@ -131,10 +146,18 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
     this.#close(undefined);
   }
 
+  readonly #onData = (chunk: Buffer) => this.#receive(chunk);
+  readonly #onEnd = () => {
+    if (!this.#closed) this.#handler.onEnd?.();
+  };
+
   #receive(chunk: Buffer): void {
     if (this.#closed) return;
     try {
-      this.#decoder.push(chunk);
+      this.#receiving = true;
+      const taken = this.#decoder.push(chunk);
+      this.#receiving = false;
+      this.#takeOver?.(this.#socket, chunk.subarray(taken));
     } catch (error) {
       this.fail(error instanceof RuntimeError ? error : RuntimeError.from(error));
       return;

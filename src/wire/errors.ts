@@ -81,6 +81,8 @@ export interface ErrorData {
 
 /** Longest text that an error carries; remote output inside it is cut to fit. Characters. */
 const MAX_TEXT = 2000;
+/** Longer text is cut before it is cleaned: a megabyte of escape sequences would take a second. Characters. */
+const MAX_CLEANED_TEXT = 32 * MAX_TEXT;
 
 const BRAND = Symbol.for("paseo-ssh-runtime.RuntimeError");
 
@@ -136,6 +138,7 @@ export class RuntimeError extends Error {
  */
 export function oneLine(text: string): string {
   const clean = text
+    .slice(0, MAX_CLEANED_TEXT)
     .replace(/\x1b\[[0-9;?]*[ -/]*[@-~]/g, "")
     .replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029]+/g, " ")
     .replace(/ {2,}/g, " ")

@@ -131,6 +131,7 @@ export function violation(text: string): RuntimeError {
 export class FrameDecoder {
   readonly #handler: FrameHandler;
   #preambleSeen = 0;
+  #stopped = false;
   readonly #header = Buffer.allocUnsafe(HEADER_BYTES + STREAM_HEADER_BYTES);
   #headerSeen = 0;
   #headerWanted = HEADER_BYTES;
@@ -152,18 +153,25 @@ export class FrameDecoder {
     return this.#preambleSeen === PREAMBLE.length;
   }
 
+  /** Takes no further frame: whoever calls this from within a frame gets what follows it from `push`. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
   /**
+   * @returns how many bytes were taken: all, unless the decoder was stopped
    * @throws RuntimeError wire-violation on the first byte that cannot be protocol; the decoder is unusable afterwards.
    */
-  push(chunk: Buffer): void {
+  push(chunk: Buffer): number {
     let at = this.#preamble(chunk);
-    while (at < chunk.length) {
+    while (at < chunk.length && !this.#stopped) {
       if (this.#headerSeen < this.#headerWanted) {
         at = this.#readHeader(chunk, at);
       } else {
         at = this.#readPayload(chunk, at);
       }
     }
+    return at;
   }
 
   #preamble(chunk: Buffer): number {

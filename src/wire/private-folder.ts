@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync } from "node:fs";
+import { lstatSync, mkdirSync, type Stats } from "node:fs";
 import { RuntimeError } from "./errors.ts";
 
 /**
@@ -23,12 +23,16 @@ export function securePrivateFolder(path: string): void {
 
 /**
  * To be asked right before anything in the folder is used.
- * @returns false when there is no such folder
+ * @returns false when there is no such folder, or none that this user can see
  * @throws RuntimeError runtime-folder-unsafe
  */
 export function isPrivateFolder(path: string): boolean {
-  const stats = lstatSync(path, { throwIfNoEntry: false });
-  if (stats === undefined) return false;
+  let stats: Stats;
+  try {
+    stats = lstatSync(path);
+  } catch {
+    return false;
+  }
   if (!stats.isDirectory()) throw unsafe(path, "is not a folder");
   if (stats.uid !== process.getuid?.()) throw unsafe(path, "belongs to another user");
   if ((stats.mode & 0o077) !== 0) throw unsafe(path, "is open to other users");

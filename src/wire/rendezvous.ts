@@ -1,18 +1,25 @@
-import { chmodSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from "node:fs";
+import { chmodSync, lstatSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { RuntimeError } from "./errors.ts";
 
 /**
- * How a daemon of ours (broker or agent) becomes the one that a name leads to, without locks that a crash leaves behind.
- * Each process listens on a socket of its own, `<name>.<pid>.sock`; the public name `<name>.sock` is a symbolic link to
- * it, and creating or renaming a link is atomic. A link whose process is gone is no obstacle.
+ * How a daemon of ours (broker or agent) becomes the one that a name leads to, whatever a crash has left behind. Each
+ * process listens on a socket of its own, `<name>.<pid>.sock`; the public name `<name>.sock` is a symbolic link to it.
+ * Where there is no link, creating one is atomic. One that leads to a dead process is replaced, and since no system call
+ * compares before it replaces, whoever replaces or removes a link holds `<name>.lock` for the few microseconds of that.
  */
 
 /** Longest path of a unix socket on every system that we run on (macOS: 104 bytes with the closing NUL). */
 export const MAX_SOCKET_PATH_BYTES = 103;
 
-const CLAIM_ATTEMPTS = 50;
+/** How long a name may be contested, in ms. */
+const CLAIM_LIMIT_MS = 10_000;
+/** Wait before the next look at a lock that is held, in ms. */
+const LOCK_POLL_MS = 2;
+/** A lock older than this was left behind by a crash, in ms: nothing that takes time is done under it. */
+const LOCK_LIMIT_MS = 5000;
 
 export interface Claim {
   server: Server;
@@ -50,29 +57,74 @@ export async function claimName(
     server.listen(privatePath, () => resolve());
   });
   chmodSync(privatePath, 0o600);
+  const lock = new NameLock(join(folder, `${name}.lock`));
+  const held = () => readLink(publicPath) === ownName;
   const release = () => {
     server.close();
-    if (readLink(publicPath) === ownName) unlinkQuietly(publicPath);
+    try {
+      // Who has the lock now is replacing this link anyway.
+      if (held()) lock.tryRun(() => held() && unlinkQuietly(publicPath));
+    } catch {
+      // The disk is full or the folder gone: the link stays behind, and leads to nobody.
+    }
     unlinkQuietly(privatePath);
   };
-  const claim: Claim = { server, privatePath, held: () => readLink(publicPath) === ownName, release };
-  if (takeOver) {
+  /** @returns false when the name leads elsewhere by now */
+  const replace = (target: string) => {
+    if (readLink(publicPath) !== target) return false;
     const temporary = join(folder, `${name}.${process.pid}.link`);
     unlinkQuietly(temporary);
     symlinkSync(ownName, temporary);
     renameSync(temporary, publicPath);
-    return claim;
-  }
-  for (let attempt = 0; attempt < CLAIM_ATTEMPTS; attempt += 1) {
-    if (tryLink(ownName, publicPath)) return claim;
-    if (await answers(publicPath)) {
+    return true;
+  };
+  const deadline = Date.now() + CLAIM_LIMIT_MS;
+  while (Date.now() < deadline) {
+    const target = readLink(publicPath);
+    if (target === undefined) {
+      if (tryLink(ownName, publicPath)) return { server, privatePath, held, release };
+    } else if (!takeOver && (await answers(publicPath))) {
       release();
       return undefined;
+    } else if (lock.tryRun(() => replace(target))) {
+      return { server, privatePath, held, release };
     }
-    await setAsideStaleLink(publicPath);
+    await delay(LOCK_POLL_MS);
   }
   release();
   throw new RuntimeError("internal", `The socket name ${publicPath} could not be claimed`, "Try again");
+}
+
+/** Excludes other processes, for the time of a function that waits for nothing. A crash inside it blocks for seconds. */
+class NameLock {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** @returns what the action returns, or undefined when another process has the lock */
+  tryRun<T>(action: () => T): T | undefined {
+    if (!tryLink(String(process.pid), this.#path)) {
+      if (this.#isLeft()) unlinkQuietly(this.#path);
+      return undefined;
+    }
+    try {
+      return action();
+    } finally {
+      unlinkQuietly(this.#path);
+    }
+  }
+
+  #isLeft(): boolean {
+    const holder = Number(readLink(this.#path) ?? process.pid);
+    if (!isAlive(holder)) return true;
+    try {
+      return Date.now() - lstatSync(this.#path).mtimeMs > LOCK_LIMIT_MS;
+    } catch {
+      return false;
+    }
+  }
 }
 
 /** Whether a process listens behind this path. */
@@ -88,22 +140,6 @@ export function answers(path: string): Promise<boolean> {
   });
 }
 
-/**
- * Moving the link away before judging it again closes the race with a process that has claimed the name meanwhile: if
- * what was moved turns out to be alive, its link is put back.
- */
-async function setAsideStaleLink(publicPath: string): Promise<void> {
-  const aside = `${publicPath}.stale.${process.pid}`;
-  try {
-    renameSync(publicPath, aside);
-  } catch {
-    return;
-  }
-  const target = readLink(aside);
-  if (target !== undefined && (await answers(aside))) tryLink(target, publicPath);
-  unlinkQuietly(aside);
-}
-
 function tryLink(target: string, path: string): boolean {
   try {
     symlinkSync(target, path);
@@ -117,7 +153,7 @@ function tryLink(target: string, path: string): boolean {
 function removeDeadSockets(folder: string, name: string): void {
   for (const entry of readdirSync(folder)) {
     if (!entry.startsWith(`${name}.`)) continue;
-    const pid = Number(/\.(\d+)\.(?:sock|link)$/.exec(entry)?.[1] ?? /\.sock\.stale\.(\d+)$/.exec(entry)?.[1] ?? 0);
+    const pid = Number(/\.(\d+)\.(?:sock|link)$/.exec(entry)?.[1] ?? 0);
     if (pid > 0 && !isAlive(pid)) unlinkQuietly(join(folder, entry));
   }
 }

@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 /**
  * Where the sockets of this user's brokers are. It must come out the same in every environment of the user (a daemon's
@@ -7,7 +7,8 @@ import { join } from "node:path";
  * @param env PASEO_SSH_RUNTIME_DIR overrides everything
  */
 export function runtimeFolder(env: NodeJS.ProcessEnv): string {
-  if (env.PASEO_SSH_RUNTIME_DIR) return env.PASEO_SSH_RUNTIME_DIR;
+  // The broker runs in another working folder.
+  if (env.PASEO_SSH_RUNTIME_DIR) return resolve(env.PASEO_SSH_RUNTIME_DIR);
   const uid = process.getuid?.() ?? 0;
   const systemd = `/run/user/${uid}`;
   try {

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { BuildHost, execFailureCode, failureCode } from "../support/build-host.ts";
-import { killAgents } from "../support/processes.ts";
 import { describeReal } from "../support/requirements.ts";
 import type { Exec, RuntimeClient, SpawnOptions } from "../support/runtime.ts";
 import { write } from "../workspace/fixture.ts";
@@ -178,7 +177,7 @@ describeReal("bad executions", () => {
     expect(await again(live.execId)).toBe("exec-id-reused");
 
     const lost = await running();
-    await killAgents(host.root);
+    await host.killAgents();
     expect(execFailureCode(await lost.result())).toBe("execution-lost");
     for (const execId of [live.execId, lost.execId]) expect(await again(execId)).toBe("exec-id-reused");
     expect(host.listing().filter((path) => path.endsWith("/made"))).toEqual([]);

@@ -2,7 +2,6 @@ import { mkdirSync, rmSync, truncateSync, watch, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { BuildHost, failureCode, namesIn } from "../support/build-host.ts";
-import { killAgents } from "../support/processes.ts";
 import { describeReal } from "../support/requirements.ts";
 import type { RuntimeClient } from "../support/runtime.ts";
 import { commit, git, write } from "../workspace/fixture.ts";
@@ -90,7 +89,7 @@ describeReal("a create that fails", () => {
     );
     await uploading();
     rmSync(path, { recursive: true });
-    await killAgents(host.root);
+    await host.killAgents();
     // The operation is repeated over a fresh agent, and says what has become of its source.
     expect(failureCode(await failed)).toBe("source-missing");
     expect(await client.inspect("large")).toEqual({ status: "missing" });

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BuildHost, brokerPids, failureCode } from "../support/build-host.ts";
-import { isRunning, killAgents, untilGone } from "../support/processes.ts";
+import { isRunning, untilGone } from "../support/processes.ts";
 import { describeReal } from "../support/requirements.ts";
 import type { Exec, RuntimeClient } from "../support/runtime.ts";
 import { commit, git, write } from "../workspace/fixture.ts";
@@ -45,11 +45,11 @@ describeReal("the life of a workspace", () => {
     const [broker] = brokerPids(client);
     process.kill(broker!, "SIGKILL");
     await untilGone(broker!);
-    await killAgents(host.root);
+    await host.killAgents();
     expect([await client.inspect(ready), await client.inspect(paused), await client.inspect("never")]).toEqual(before);
 
     // The same with the broker left alone, whose connections to the agent are then dead.
-    await killAgents(host.root);
+    await host.killAgents();
     expect([await client.inspect(ready), await client.inspect(paused), await client.inspect("never")]).toEqual(before);
     expect(host.agentPids()).toHaveLength(1);
   });
@@ -165,7 +165,7 @@ describeReal("the life of a workspace", () => {
   it("deletes from the trash what is older than a week when an agent starts", async () => {
     const [old, recent] = ["old.1", "recent.1"].map((name) => join(host.root, "trash", name));
     for (const path of [old!, recent!]) write(join(path, "content", "file"), "x");
-    await killAgents(host.root);
+    await host.killAgents();
     const weekAgo = new Date(Date.now() - 8 * 24 * 3600 * 1000);
     utimesSync(old!, weekAgo, weekAgo);
     await client.inspect("anything");

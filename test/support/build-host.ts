@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { agentPidsOf, endAgents, isRunning } from "./processes.ts";
+import { agentPidsOf, endAgents, isRunning, killAgents } from "./processes.ts";
 import { type ExecResult, type OperationResult, RuntimeClient } from "./runtime.ts";
 import { type Sshd, type SshdOptions, startSshd } from "./sshd.ts";
 
@@ -44,6 +44,11 @@ export class BuildHost {
   newName(prefix = "workspace"): string {
     this.#names += 1;
     return `${prefix}-${this.#names}`;
+  }
+
+  /** As after a crash; the next operation starts another agent. */
+  async killAgents(root = this.root): Promise<void> {
+    await killAgents(root);
   }
 
   agentPids(root = this.root): number[] {

@@ -11,7 +11,7 @@ export interface Installation {
   /** The whole environment of the wrappers. */
   env: NodeJS.ProcessEnv;
   /** Ends the wrappers that run when it is aborted. */
-  signal?: AbortSignal;
+  abortSignal?: AbortSignal;
 }
 
 export interface OperationResult {
@@ -65,11 +65,11 @@ export async function runOperation(
 
 /** Starts the wrapper as leader of a process group, as Paseo does, so that a Ctrl-C here does not reach it. */
 export function spawnWrapper(installation: Installation, args: string[], stdio: StdioPipe[]): ChildProcess {
-  const { launcher, env, signal } = installation;
+  const { launcher, env, abortSignal } = installation;
   const child = spawn(process.execPath, [launcher, ...args], { env, stdio, detached: true });
   const stop = () => child.kill();
-  if (signal?.aborted) stop();
-  signal?.addEventListener("abort", stop, { once: true });
-  child.once("close", () => signal?.removeEventListener("abort", stop));
+  if (abortSignal?.aborted) stop();
+  abortSignal?.addEventListener("abort", stop, { once: true });
+  child.once("close", () => abortSignal?.removeEventListener("abort", stop));
   return child;
 }

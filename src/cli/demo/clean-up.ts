@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import * as z from "zod/mini";
@@ -13,6 +14,7 @@ const StatusSchema = z.object({
   broker: z.nullable(z.object({ pid: z.int() })),
   hosts: z.array(z.object({ state: z.string(), agent: z.optional(z.object({ pid: z.int() })) })),
 });
+type Status = z.infer<typeof StatusSchema>;
 
 const POLL_MS = 10;
 const BROKER_END_LIMIT_MS = 5_000;
@@ -25,20 +27,25 @@ const AGENT_END_TENTHS = 50;
  * @throws RuntimeError when something may be left on the host
  */
 export async function cleanUp(installation: Installation, workspaceId: string, target: DemoTarget): Promise<void> {
-  const { broker, hosts } = await status(installation);
-  const host = hosts.find(({ state }) => state === "connected");
+  const wasReached = connectedHost(await status(installation)) !== undefined;
   // Ends what runs in the workspace, too. One that does not exist is no failure.
-  if (host !== undefined) await runOperation(installation, ["destroy", "--workspace-id", workspaceId]);
-  if (broker !== null) {
+  if (wasReached) await runOperation(installation, ["destroy", "--workspace-id", workspaceId]);
+  // Asked again: an interrupted run may have had no agent yet, and then has one now.
+  const now = await status(installation);
+  if (now.broker !== null) {
     await runWrapper(installation, ["broker", "stop"]);
-    await untilGone(broker.pid);
+    await untilGone(now.broker.pid);
   }
-  if (host !== undefined && target.ownRoot !== undefined) {
-    await removeFromHost(target.options, target.env, target.ownRoot, host.agent?.pid);
+  if (wasReached && target.ownRoot !== undefined) {
+    await removeFromHost(target.options, target.env, target.ownRoot, connectedHost(now)?.agent?.pid);
   }
 }
 
-async function status(installation: Installation): Promise<z.infer<typeof StatusSchema>> {
+function connectedHost({ hosts }: Status): Status["hosts"][number] | undefined {
+  return hosts.find(({ state }) => state === "connected");
+}
+
+async function status(installation: Installation): Promise<Status> {
   const { stdout } = await runWrapper(installation, ["status", "--json"]);
   return StatusSchema.parse(JSON.parse(stdout));
 }
@@ -55,9 +62,14 @@ async function untilGone(pid: number): Promise<void> {
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
   } catch {
     return false;
+  }
+  try {
+    // proc(5): the state follows the name. In a container, whoever reaps the dead may take seconds to do so.
+    return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
+  } catch {
+    return true;
   }
 }
 
@@ -71,6 +83,7 @@ async function removeFromHost(
   const options = parseRuntimeOptions(rawOptions);
   const { HOME = "", PATH = "", SSH_AUTH_SOCK: authSock } = env;
   const carrier = await connectSsh2(await resolveTarget(options, { HOME, PATH }), { authSock });
+
   try {
     const command = await carrier.run("/bin/sh");
     const done = `@removed-${randomBytes(8).toString("hex")}@`;
@@ -90,7 +103,10 @@ function removalScript(root: string, agentPid: number | undefined, done: string)
     `pid=${agentPid}`,
     "kill -TERM $pid 2>/dev/null",
     "n=0",
-    `while kill -0 $pid 2>/dev/null && [ $n -lt ${AGENT_END_TENTHS} ]; do sleep 0.1; n=$((n + 1)); done`,
+    `while kill -0 $pid 2>/dev/null && [ $n -lt ${AGENT_END_TENTHS} ]; do`,
+    "  case $(sed 's/.*) //' /proc/$pid/stat 2>/dev/null) in [ZX]*) break ;; esac",
+    "  sleep 0.1; n=$((n + 1))",
+    "done",
     // Where the root's path is too long for a socket, the agent's lie here.
     'for socket in /tmp/paseo-ssh-agent-"$(id -u)"/agent-*."$pid".sock; do',
     `  rm -f "$(echo "$socket" | sed 's/[.]${agentPid}[.]sock$//')".*`,

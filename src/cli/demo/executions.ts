@@ -66,7 +66,7 @@ export async function showTerminal(run: DemoRun, env: Record<string, string>): P
   expectSame(what, said.join(", "), expected.join(", "));
   screen.timing(
     { what, until: "until started", milliseconds: startedMs },
-    { what: "resize", until: "until acknowledged", milliseconds: resizeMs },
+    { what, until: "from resize to resized", milliseconds: resizeMs },
   );
 }
 

@@ -27,12 +27,16 @@ const MAX_TEMPORARY_FOLDER = 15;
 async function main(args: readonly string[]): Promise<void> {
   const interrupted = new AbortController();
   let exitCode = 0;
-  for (const signal of INTERRUPTIONS) {
-    process.on(signal, () => {
-      exitCode = 128 + constants.signals[signal];
-      interrupted.abort();
-    });
-  }
+  const interrupt = (code: number) => {
+    if (interrupted.signal.aborted) return;
+    exitCode = code;
+    interrupted.abort();
+    process.stderr.write("\ninterrupted; cleaning up\n");
+  };
+  for (const signal of INTERRUPTIONS) process.on(signal, () => interrupt(128 + constants.signals[signal]));
+  // Whoever reads this has seen enough (`npm run demo | head`).
+  process.stdout.on("error", () => interrupt(1));
+  process.stderr.on("error", () => {});
   try {
     const parsed = parseDemoArguments(args);
     if (parsed.kind === "help") process.stdout.write(USAGE);
@@ -40,9 +44,13 @@ async function main(args: readonly string[]): Promise<void> {
   } catch (error) {
     exitCode ||= 1;
     // What fails because of an interruption is no news.
-    if (!interrupted.signal.aborted) process.stderr.write(`\n${RuntimeError.from(error).toLine()}\n`);
+    if (!interrupted.signal.aborted) tell(error);
   }
   process.exit(exitCode);
+}
+
+function tell(error: unknown): void {
+  process.stderr.write(`\n${RuntimeError.from(error).toLine()}\n`);
 }
 
 async function demonstrate(parsed: Exclude<DemoArguments, { kind: "help" }>, signal: AbortSignal): Promise<void> {
@@ -69,19 +77,21 @@ async function demonstrateOn(target: DemoTarget, folder: string, signal: AbortSi
     options: { ...target.options, helper: false },
     env: { ...target.env, PASEO_SSH_RUNTIME_DIR: join(folder, "broker") },
   };
-  let cleaning = false;
   try {
-    await runSteps({ installation: { ...installation, signal }, workspaceId: WORKSPACE_ID, source, screen });
-    cleaning = true;
-    screen.heading("clean up");
-    const { milliseconds } = await timed(() => cleanUp(installation, WORKSPACE_ID, target));
-    screen.text(farewell(target));
-    screen.timing({ what: "clean up", milliseconds });
+    await runSteps({
+      installation: { ...installation, abortSignal: signal },
+      workspaceId: WORKSPACE_ID,
+      source,
+      screen,
+    });
   } catch (error) {
-    if (!cleaning) await cleanUp(installation, WORKSPACE_ID, target);
+    await cleanUp(installation, WORKSPACE_ID, target).catch(tell);
     throw error;
   }
-
+  screen.heading("clean up");
+  const { milliseconds } = await timed(() => cleanUp(installation, WORKSPACE_ID, target));
+  screen.text(farewell(target));
+  screen.timing({ what: "clean up", milliseconds });
   screen.table("What took how long", {
     what: "for comparison: node -e 0",
     milliseconds: await measureNode(installation.env),

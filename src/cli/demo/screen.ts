@@ -49,7 +49,7 @@ export class Screen {
   table(title: string, ...more: Timing[]): void {
     this.heading(title);
     const rows = [...this.#timings, ...more].map(({ what, until, milliseconds }) => ({
-      name: until === undefined ? what : `${what} ${until}`,
+      name: until === undefined ? what : `${what}, ${until}`,
       duration: formatDuration(milliseconds),
     }));
     const width = Math.max(...rows.map(({ name }) => name.length));

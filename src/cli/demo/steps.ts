@@ -12,7 +12,7 @@ import type { DemoSource } from "./source.ts";
 import { timed } from "./timed.ts";
 
 export interface DemoRun {
-  installation: Installation & { signal: AbortSignal };
+  installation: Installation & { abortSignal: AbortSignal };
   workspaceId: string;
   source: DemoSource;
   screen: Screen;
@@ -66,7 +66,7 @@ async function showUncommittedFile(run: DemoRun, environment: Record<string, str
   const { stdout } = await execute(run, "exec git status", command, environment);
   const local = await git(command.slice(1), {
     cwd: source.path,
-    signal: installation.signal,
+    signal: installation.abortSignal,
     doing: "read the state of the source",
   });
   expectSame("git status", stdout, `${local}\n`);
