@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { homedir, userInfo } from "node:os";
 import { delimiter } from "node:path";
+import { sendSignal } from "./processes.ts";
 
 /**
  * The environment that a login of this account gets, as far as workloads need it. Asked once, when the agent starts:
@@ -23,9 +24,9 @@ const FALLBACK_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 /** Between these, whatever start-up files print before and after is ignored. */
 const MARK = "@paseo-environment@";
 
-export async function readAccountEnvironment(): Promise<AccountEnvironment> {
+/** @param shell the account's login shell */
+export async function readAccountEnvironment(shell = loginShell()): Promise<AccountEnvironment> {
   const user = userInfo();
-  const shell = user.shell || process.env.SHELL || "/bin/sh";
   const answer = await askLoginShell(shell);
   return {
     PATH: answer?.PATH || process.env.PATH || FALLBACK_PATH,
@@ -38,30 +39,45 @@ export async function readAccountEnvironment(): Promise<AccountEnvironment> {
   };
 }
 
+function loginShell(): string {
+  return userInfo().shell || process.env.SHELL || "/bin/sh";
+}
+
+type ShellAnswer = Pick<AccountEnvironment, "PATH" | "LANG" | "TMPDIR">;
+
 /** A quoted word that bash, dash, zsh, ksh, fish and csh read alike; sh is what expands the variables. */
 const QUESTION = `/bin/sh -c 'printf "%s\\n" "${MARK}" "$PATH" "$LANG" "$TMPDIR" "${MARK}"'`;
+const ANSWER = new RegExp(`${MARK}\\n(.*)\\n(.*)\\n(.*)\\n${MARK}`);
 
-function askLoginShell(shell: string): Promise<{ PATH: string; LANG: string; TMPDIR: string } | undefined> {
+function askLoginShell(shell: string): Promise<ShellAnswer | undefined> {
   // csh and tcsh take -l only when it stands alone.
   const flags = /\/t?csh$/.test(shell) ? ["-c"] : ["-l", "-c"];
   return new Promise((resolve) => {
     const child = spawn(shell, [...flags, QUESTION], { stdio: ["ignore", "pipe", "ignore"], detached: true });
     let text = "";
-    const timer = setTimeout(() => {
-      if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+    const finish = (answer: ShellAnswer | undefined) => {
+      clearTimeout(timer);
       child.stdout.destroy();
+      resolve(answer);
+    };
+    const timer = setTimeout(() => {
+      if (child.pid !== undefined && child.exitCode === null) sendSignal(-child.pid, "SIGKILL");
+      finish(undefined);
     }, LOGIN_SHELL_DEADLINE_MS);
     child.stdout.on("data", (chunk: Buffer) => {
-      if (text.length < MAX_ANSWER_BYTES) text += chunk.toString("utf8");
+      text = (text + chunk.toString("latin1")).slice(-MAX_ANSWER_BYTES);
+      const [, PATH, LANG, TMPDIR] = ANSWER.exec(text) ?? [];
+      // Not at the end of the stream: a daemon that a start-up file leaves behind may hold it open.
+      if (PATH !== undefined) finish({ PATH: decode(PATH), LANG: decode(LANG), TMPDIR: decode(TMPDIR) });
     });
-    child.on("error", () => finish());
-    child.on("close", () => finish());
-    const finish = () => {
-      clearTimeout(timer);
-      const [, PATH, LANG, TMPDIR] = new RegExp(`${MARK}\\n(.*)\\n(.*)\\n(.*)\\n${MARK}`).exec(text) ?? [];
-      resolve(PATH === undefined ? undefined : { PATH, LANG: LANG ?? "", TMPDIR: TMPDIR ?? "" });
-    };
+    child.on("error", () => finish(undefined));
+    child.on("close", () => finish(undefined));
   });
+}
+
+/** Chunks may cut a character, so they are joined as bytes. */
+function decode(bytes: string | undefined): string {
+  return Buffer.from(bytes ?? "", "latin1").toString("utf8");
 }
 
 /** Joins the workload PATH: the helper's folder, what the options add (with `~/` meaning HOME), then the account's. */

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -32,9 +32,19 @@ export class HelperStore {
   /** Whether this helper is here and can be run. */
   has(helper: HelperIdentity): boolean {
     if (this.#ready.has(helper.sha256) && existsSync(join(this.folder(helper), COMMAND))) return true;
-    if (!existsSync(join(this.folder(helper), helper.fileName))) return false;
+    if (!this.#isWhole(helper)) return false;
     this.#writeLauncher(helper);
     return true;
+  }
+
+  /** Asked once in an agent's life: what was written last before a power failure may be there without its content. */
+  #isWhole(helper: HelperIdentity): boolean {
+    try {
+      const content = readFileSync(join(this.folder(helper), helper.fileName));
+      return createHash("sha256").update(content).digest("hex") === helper.sha256;
+    } catch {
+      return false;
+    }
   }
 
   /**
@@ -43,7 +53,7 @@ export class HelperStore {
    */
   async receive(helper: HelperIdentity, bytes: Readable): Promise<void> {
     if (helper.size > MAX_HELPER_BYTES) throw failed("it is too large");
-    const incoming = join(this.#root, `.incoming-${helper.sha256.slice(0, 16)}-${process.pid}-${Date.now()}`);
+    const incoming = join(this.#root, `.incoming-${randomBytes(8).toString("hex")}`);
     mkdirSync(incoming, { recursive: true, mode: 0o700 });
     try {
       const hash = createHash("sha256");
@@ -60,16 +70,20 @@ export class HelperStore {
         closeSync(fd);
       }
       if (hash.digest("hex") !== helper.sha256) throw failed("its checksum is wrong");
-      try {
-        renameSync(incoming, this.folder(helper));
-      } catch (error) {
-        // Somebody else has put the same content there.
-        if (!existsSync(join(this.folder(helper), helper.fileName))) throw error;
-      }
+      this.#putInPlace(helper, incoming);
     } finally {
       rmSync(incoming, { recursive: true, force: true });
     }
     this.#writeLauncher(helper);
+  }
+
+  #putInPlace(helper: HelperIdentity, incoming: string): void {
+    const folder = this.folder(helper);
+    // Somebody else has put the same content there meanwhile.
+    if (this.#isWhole(helper)) return;
+    // What is damaged is moved away, never changed: it may be running.
+    if (existsSync(folder)) renameSync(folder, `${folder}.damaged-${randomBytes(4).toString("hex")}`);
+    renameSync(incoming, folder);
   }
 
   #writeLauncher(helper: HelperIdentity): void {

@@ -18,17 +18,19 @@ export function writeFileAtomically(path: string, content: string | Uint8Array, 
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const fd = openSync(temporary, "wx", options.mode ?? 0o600);
   try {
-    const bytes = typeof content === "string" ? Buffer.from(content) : content;
-    let at = 0;
-    while (at < bytes.length) at += writeSync(fd, bytes, at);
-    if (options.durable) fsyncSync(fd);
+    try {
+      const bytes = typeof content === "string" ? Buffer.from(content) : content;
+      let at = 0;
+      while (at < bytes.length) at += writeSync(fd, bytes, at);
+      if (options.durable) fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(temporary, path);
   } catch (error) {
-    closeSync(fd);
     rmSync(temporary, { force: true });
     throw error;
   }
-  closeSync(fd);
-  renameSync(temporary, path);
   if (options.durable) syncFolder(dirname(path));
 }
 

@@ -13,6 +13,8 @@ import { splice } from "./splice.ts";
 
 /** Milliseconds that the agent gets to close a finished operation before its wrapper counts as gone. */
 const FAREWELL_MS = 100;
+/** Milliseconds within which a wrapper whose link was lost dials again; a busy machine may let it wait that long. */
+const RETURN_MS = 5000;
 /** Until the first dial says otherwise. */
 const DEFAULT_IDLE_MS = 600_000;
 /** Milliseconds within which a client has to send its whole line. */
@@ -24,6 +26,8 @@ export class Broker {
   readonly #claim: Claim;
   #wrappers = 0;
   #abandoning = 0;
+  /** Sessions whose link was lost and whose wrapper has closed its side, until it dials again. */
+  readonly #returning = new Map<string, NodeJS.Timeout>();
   #idleMs = DEFAULT_IDLE_MS;
   #idleTimer: NodeJS.Timeout | undefined;
   #finish: () => void = () => {};
@@ -108,6 +112,7 @@ export class Broker {
   }
 
   async #dial(socket: Socket, request: Extract<DialRequest, { type: "dial" }>): Promise<void> {
+    if (request.session !== undefined) this.#returned(request.session);
     const gone = new AbortController();
     socket.once("close", () => gone.abort());
     let channelRequest: ChannelRequest | undefined;
@@ -133,14 +138,33 @@ export class Broker {
 
   #join(socket: Socket, channel: Duplex, session: string | undefined, channelRequest: ChannelRequest): void {
     socket.write(line({ type: "connected" }));
-    splice(socket, channel, () => {
-      // The agent closes what is finished; a wrapper that goes away before that may leave something running.
-      const farewell = setTimeout(() => {
-        this.#abandon(session, channelRequest);
-        channel.destroy();
-      }, FAREWELL_MS);
-      channel.once("end", () => clearTimeout(farewell));
+    splice(socket, channel, {
+      onNearGone: () => {
+        // The agent closes what is finished; a wrapper that goes away before that may leave something running.
+        const farewell = setTimeout(() => {
+          this.#abandon(session, channelRequest);
+          channel.destroy();
+        }, FAREWELL_MS);
+        channel.once("end", () => clearTimeout(farewell));
+      },
+      onFarLost: () => {
+        if (session !== undefined) socket.once("close", () => this.#expectReturn(session, channelRequest));
+      },
     });
+  }
+
+  /** A wrapper whose link was lost dials again at once; one that does not was killed meanwhile. */
+  #expectReturn(session: string, channelRequest: ChannelRequest): void {
+    const timer = setTimeout(() => {
+      this.#returning.delete(session);
+      this.#abandon(session, channelRequest);
+    }, RETURN_MS);
+    this.#returning.set(session, timer);
+  }
+
+  #returned(session: string): void {
+    clearTimeout(this.#returning.get(session));
+    this.#returning.delete(session);
   }
 
   /** Delivers the message for as long as an agent would keep the workload; after that it has ended it by itself. */
@@ -170,7 +194,7 @@ export class Broker {
 
   #watchIdle(): void {
     clearTimeout(this.#idleTimer);
-    if (this.#wrappers > 0 || this.#abandoning > 0) return;
+    if (this.#wrappers > 0 || this.#abandoning > 0 || this.#returning.size > 0) return;
     this.#idleTimer = setTimeout(() => this.#stop(), this.#idleMs);
   }
 

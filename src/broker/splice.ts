@@ -1,12 +1,15 @@
 import type { Duplex } from "node:stream";
 
-/**
- * Joins two byte streams until one of them is gone, with back-pressure both ways and ends passed on.
- * @param onNearGone called once, when `near` has gone away before `far`; not when `far` has ended or was lost
- */
-export function splice(near: Duplex, far: Duplex, onNearGone: () => void): void {
+export interface SpliceEvents {
+  /** `near` has gone away before `far`. Called once, or never when `far` has ended or was lost first. */
+  onNearGone(): void;
+  /** `far` was lost before its end. `near` gets an end and is left to close. Called once, or never. */
+  onFarLost(): void;
+}
+
+/** Joins two byte streams until one of them is gone, with back-pressure both ways and ends passed on. */
+export function splice(near: Duplex, far: Duplex, { onNearGone, onFarLost }: SpliceEvents): void {
   let over = false;
-  let farEnded = false;
   const nearGone = () => {
     if (over) return;
     over = true;
@@ -15,19 +18,19 @@ export function splice(near: Duplex, far: Duplex, onNearGone: () => void): void 
   near.pipe(far);
   far.pipe(near);
   far.once("end", () => {
-    farEnded = true;
     over = true;
   });
   near.once("end", nearGone);
   near.once("close", nearGone);
   near.on("error", nearGone);
+  far.on("error", () => {});
   far.once("close", () => {
+    if (over) return;
     over = true;
-    // A link that is lost must not look like an orderly end to the wrapper; pipe() has passed on an orderly one.
-    if (!farEnded) near.destroy();
-  });
-  far.on("error", () => {
-    over = true;
-    near.destroy();
+    near.unpipe(far);
+    near.resume();
+    // Not destroyed: that the wrapper closes its side is how we see that it is there and has noticed.
+    near.end();
+    onFarLost();
   });
 }

@@ -9,11 +9,14 @@
  */
 export const STREAM_WINDOW_BYTES = 2 * 1024 * 1024;
 
-/** A receiver acknowledges at the latest after this many bytes; an eighth of a window keeps the sender moving. */
-export const ACKNOWLEDGE_STEP_BYTES = STREAM_WINDOW_BYTES / 8;
+/** A sender may always have this much on the way, however long the queue of the link is. */
+export const MIN_WINDOW_BYTES = 32 * 1024;
+
+/** A receiver acknowledges at the latest after this many bytes; half of the smallest window keeps the sender moving. */
+export const ACKNOWLEDGE_STEP_BYTES = MIN_WINDOW_BYTES / 2;
 
 /** Bytes of data in one data frame. Small enough that a keystroke never waits long behind one. */
-export const MAX_DATA_BYTES = 128 * 1024;
+export const MAX_DATA_BYTES = 64 * 1024;
 
 /** Controls or events that may be sent and not yet acknowledged. */
 export const MESSAGE_WINDOW = 256;

@@ -1,4 +1,5 @@
 import type { WireConnection } from "./connection.ts";
+import { DelayWindow } from "./delay-window.ts";
 import { FrameType, type StreamId, violation } from "./frame.ts";
 import { KeptBytes } from "./kept-bytes.ts";
 import { ACKNOWLEDGE_STEP_BYTES, MAX_DATA_BYTES, MESSAGE_WINDOW, STREAM_WINDOW_BYTES } from "./limits.ts";
@@ -20,6 +21,7 @@ export class OutgoingStream {
   readonly #kept = new KeptBytes();
   /** Offset up to which the present connection has the stream. */
   #sent = 0;
+  readonly #window = new DelayWindow();
   #endSent = false;
   #finished = false;
   #refused = false;
@@ -80,6 +82,7 @@ export class OutgoingStream {
       throw violation(`stream ${this.#id} is acknowledged up to ${offset}, but only ${this.#sent} bytes were sent`);
     if (offset <= this.#kept.start) return;
     const wasFull = this.full;
+    this.#window.acknowledged(offset, offset - this.#kept.start);
     this.#kept.dropBefore(offset);
     this.#send();
     if (wasFull && !this.full) this.onWritable();
@@ -110,6 +113,7 @@ export class OutgoingStream {
     if (received > end || (received < start && !this.#refused))
       throw violation(`stream ${this.#id} is wanted from ${received}, but only ${start} to ${end} can be sent`);
     this.#connection = connection;
+    this.#window.reset();
     this.#sent = this.#refused ? end : received;
     this.#endSent = false;
     this.#send();
@@ -123,10 +127,11 @@ export class OutgoingStream {
   #send(): void {
     const connection = this.#connection;
     if (connection === undefined) return;
-    while (this.#sent < this.#kept.end && this.#sent - this.#kept.start < STREAM_WINDOW_BYTES) {
+    while (this.#sent < this.#kept.end && this.#sent - this.#kept.start < this.#window.size) {
       const bytes = this.#kept.from(this.#sent).subarray(0, MAX_DATA_BYTES);
       connection.sendData(this.#id, this.#sent, bytes);
       this.#sent += bytes.length;
+      this.#window.sent(this.#sent);
     }
     if (!this.#finished || this.#endSent || this.#sent < this.#kept.end) return;
     this.#endSent = true;

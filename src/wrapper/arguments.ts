@@ -25,22 +25,22 @@ const FLAGS: Record<Invocation["operation"], readonly string[]> = {
 };
 
 /**
- * Reads the operation from the end of the command line: the consumer may put configured arguments before it, which
- * are not ours and are not looked at.
+ * Finds the operation at the end of the command line: the consumer may put configured arguments before it, which are
+ * not ours and are not looked at. The longest end that is a whole invocation counts, since a value may be spelled like
+ * an operation (`inspect --workspace-id reconcile`). What stands behind `--` is a command to be run, not an operation.
  * @param args without node and the script
  * @returns undefined when no operation of the contract is named
  * @throws RuntimeError usage when an operation's flags are incomplete or unknown
  */
 export function parseInvocation(args: readonly string[]): Invocation | undefined {
   let problem: RuntimeError | undefined;
-  for (let at = args.length - 1; at >= 0; at -= 1) {
-    const operation = args[at]!;
-    if (!Object.hasOwn(FLAGS, operation)) continue;
+  for (const [at, word] of args.entries()) {
+    if (word === "--") break;
+    if (!Object.hasOwn(FLAGS, word)) continue;
     try {
-      return toInvocation(operation as Invocation["operation"], args.slice(at + 1));
+      return toInvocation(word as Invocation["operation"], args.slice(at + 1));
     } catch (error) {
-      // A value may be spelled like an operation ("--workspace-id create"): the real one stands further left.
-      problem = error as RuntimeError;
+      problem ??= error as RuntimeError;
     }
   }
   if (problem !== undefined) throw problem;

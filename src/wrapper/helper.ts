@@ -110,15 +110,18 @@ function moduleExtension(path: string): string {
 }
 
 function findInPackage(): string | undefined {
-  const require = createRequire(__filename);
-  try {
-    const manifestPath = require.resolve(`${HELPER_PACKAGE}/package.json`);
-    const { bin } = JSON.parse(readFileSync(manifestPath, "utf8"));
-    const relative = typeof bin === "string" ? bin : bin?.[HELPER_COMMAND];
-    return typeof relative === "string" ? join(dirname(manifestPath), relative) : undefined;
-  } catch {
-    return undefined;
+  // Not by resolving its package.json, which a package with `exports` may hide.
+  for (const modules of createRequire(__filename).resolve.paths(HELPER_PACKAGE) ?? []) {
+    const folder = join(modules, HELPER_PACKAGE);
+    try {
+      const { bin } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+      const relative = typeof bin === "string" ? bin : bin?.[HELPER_COMMAND];
+      return typeof relative === "string" ? join(folder, relative) : undefined;
+    } catch {
+      // It is not here; node looks further up as well.
+    }
   }
+  return undefined;
 }
 
 function expandHome(path: string): string {

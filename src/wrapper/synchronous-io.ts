@@ -20,7 +20,7 @@ export function writeAll(fd: number, data: string | Uint8Array): void {
 
 /**
  * Reads until end of file.
- * @param limit bytes after which reading stops, with one byte more than the limit returned
+ * @param limit bytes; reading stops once there are more, and a longer result says so
  */
 export function readToEnd(fd: number, limit: number): Buffer {
   const chunks: Buffer[] = [];

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, it, onTestFinished } from "vitest";
@@ -10,7 +10,7 @@ import { processesWith } from "../support/processes.ts";
 
 /** The built demo from its start to its end. Each run has a temporary folder of its own, in which nothing may remain. */
 
-const DEMO = resolve(import.meta.dirname, "../../dist/demo.cjs");
+const PACKAGE = resolve(import.meta.dirname, "../..");
 const DEADLINE_MS = 60_000;
 
 /** Not below os.tmpdir(), whose path may be too long for the demo to use it. */
@@ -45,9 +45,12 @@ interface Run {
   ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
 }
 
-function startDemo(args: string[], env: NodeJS.ProcessEnv): Run {
+function startDemo(args: string[], env: NodeJS.ProcessEnv, program = join(PACKAGE, "dist/demo.cjs")): Run {
   const { NODE_EXTRA_CA_CERTS: _certificates, ...own } = process.env;
-  const child = spawn(process.execPath, [DEMO, ...args], { env: { ...own, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [program, ...args], {
+    env: { ...own, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const closed = once(child, "close") as Promise<[number | null]>;
   const output = Promise.all([text(child.stdout!), text(child.stderr!)]);
   const ended = Promise.all([closed, output]).then(([[code], [stdout, stderr]]) => ({ code, stdout, stderr }));
@@ -88,7 +91,9 @@ function descriptorLines(stdout: string): string[] {
     .filter((line) => /^fd \d {2}/.test(line));
 }
 
-it("shows a workspace from its creation to its end on a machine without ssh and sshd", { timeout: DEADLINE_MS }, async () => {
+it("shows a workspace from its creation to its end on a machine without ssh and sshd", {
+  timeout: DEADLINE_MS,
+}, async () => {
   const temporary = temporaryFolder();
   const { code, stdout, stderr } = await startDemo([], { TMPDIR: temporary, PATH: pathWithoutSsh() }).ended;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -101,19 +106,23 @@ it("shows a workspace from its creation to its end on a machine without ssh and 
   expectNothingLeft(temporary);
 });
 
-it.for(["create:", "before: 24 80"])("leaves nothing when it is interrupted at %s", { timeout: DEADLINE_MS }, async (moment) => {
-  const temporary = temporaryFolder();
-  const { child, ended } = startDemo([], { TMPDIR: temporary });
-  let seen = "";
-  child.stdout!.on("data", (chunk: Buffer) => {
-    if (seen.includes(moment)) return;
-    seen += chunk.toString("utf8");
-    if (seen.includes(moment)) child.kill("SIGINT");
-  });
-  const { code, stderr } = await ended;
-  expect({ code, stderr }).toEqual({ code: 130, stderr: "\ninterrupted; cleaning up\n" });
-  expectNothingLeft(temporary);
-});
+it.for(["create:", "before: 24 80"])(
+  "leaves nothing when it is interrupted at %s",
+  { timeout: DEADLINE_MS },
+  async (moment) => {
+    const temporary = temporaryFolder();
+    const { child, ended } = startDemo([], { TMPDIR: temporary });
+    let seen = "";
+    child.stdout!.on("data", (chunk: Buffer) => {
+      if (seen.includes(moment)) return;
+      seen += chunk.toString("utf8");
+      if (seen.includes(moment)) child.kill("SIGINT");
+    });
+    const { code, stderr } = await ended;
+    expect({ code, stderr }).toEqual({ code: 130, stderr: "\ninterrupted; cleaning up\n" });
+    expectNothingLeft(temporary);
+  },
+);
 
 it("does the same on a host that options name, and removes its folder there", { timeout: DEADLINE_MS }, async () => {
   const temporary = temporaryFolder();
@@ -146,6 +155,18 @@ it("does the same on a host that options name, and removes its folder there", { 
   expect(readFileSync(knownHostsFile, "utf8")).toContain(hostKey.publicLine);
   expect(readdirSync(home)).toEqual([]);
   expect(processesWith(home)).toEqual([]);
+  expectNothingLeft(temporary);
+});
+
+it("makes a repository of its own where the package is in none", { timeout: DEADLINE_MS }, async () => {
+  const temporary = temporaryFolder();
+  const installed = temporaryFolder();
+  for (const part of ["bin", "dist"]) cpSync(join(PACKAGE, part), join(installed, part), { recursive: true });
+  symlinkSync(join(PACKAGE, "node_modules"), join(installed, "node_modules"));
+  const { code, stdout, stderr } = await startDemo([], { TMPDIR: temporary }, join(installed, "dist/demo.cjs")).ended;
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toContain("a small git repository, made just now");
+  expect(descriptorLines(stdout)).toEqual(DESCRIPTORS);
   expectNothingLeft(temporary);
 });
 

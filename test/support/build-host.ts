@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentPidsOf, endAgents, isRunning, killAgents } from "./processes.ts";
@@ -34,6 +34,11 @@ export class BuildHost {
     const client = new RuntimeClient(options, settings);
     this.#clients.push(client);
     return client;
+  }
+
+  /** The line of authorized_keys that lets this host's clients in. */
+  get publicKey(): string {
+    return readFileSync(`${this.sshd.identityFile}.pub`, "utf8");
   }
 
   path(...parts: string[]): string {

@@ -146,10 +146,9 @@ export class ExecutionClient {
   #requestNow(): ExecRequest {
     if (!this.#attached) return this.#request;
     const { stdout, stderr } = this.#outputs;
-    return {
-      ...this.#request,
-      resume: { stdout: stdout.received, stderr: stderr.received, eventSeq: this.#received.lastSeq },
-    };
+    // An exit that waits for a slow reader is not done with: the agent would take it for delivered and forget everything.
+    const eventSeq = this.#exit === undefined ? this.#received.lastSeq : this.#exitSeq - 1;
+    return { ...this.#request, resume: { stdout: stdout.received, stderr: stderr.received, eventSeq } };
   }
 
   #explain(error: RuntimeError, lostAt: number | undefined): RuntimeError {
@@ -160,6 +159,10 @@ export class ExecutionClient {
       `The connection to ${this.#context.options.host} was lost and did not come back within ${seconds} s (${error.message})`,
       "The command has been ended on the build host, or will be; run it again",
     );
+  }
+
+  drop(): void {
+    this.#connection?.destroy();
   }
 
   onLost(): void {
@@ -283,8 +286,9 @@ class Link implements ConnectionHandler<AgentFrame> {
     this.#client.onMark(type, stream, offset);
   }
 
+  /** Closing this side is how the broker sees that somebody is still there. */
   onEnd(): void {
-    this.onClose(undefined);
+    this.#client.drop();
   }
 
   onClose(reason: RuntimeError | undefined): void {
