@@ -24,10 +24,17 @@ const FALLBACK_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 /** Between these, whatever start-up files print before and after is ignored. */
 const MARK = "@paseo-environment@";
 
-/** @param shell the account's login shell */
-export async function readAccountEnvironment(shell = loginShell()): Promise<AccountEnvironment> {
+/**
+ * What the login shell does not tell comes from this process.
+ * @param shell the account's login shell
+ * @param deadlineMs how long it may take
+ */
+export async function readAccountEnvironment(
+  shell = loginShell(),
+  deadlineMs = LOGIN_SHELL_DEADLINE_MS,
+): Promise<AccountEnvironment> {
   const user = userInfo();
-  const answer = await askLoginShell(shell);
+  const answer = await askLoginShell(shell, deadlineMs).catch(() => undefined);
   return {
     PATH: answer?.PATH || process.env.PATH || FALLBACK_PATH,
     HOME: process.env.HOME || user.homedir || homedir(),
@@ -49,7 +56,8 @@ type ShellAnswer = Pick<AccountEnvironment, "PATH" | "LANG" | "TMPDIR">;
 const QUESTION = `/bin/sh -c 'printf "%s\\n" "${MARK}" "$PATH" "$LANG" "$TMPDIR" "${MARK}"'`;
 const ANSWER = new RegExp(`${MARK}\\n(.*)\\n(.*)\\n(.*)\\n${MARK}`);
 
-function askLoginShell(shell: string): Promise<ShellAnswer | undefined> {
+/** Rejects when the shell cannot be started at all. */
+function askLoginShell(shell: string, deadlineMs: number): Promise<ShellAnswer | undefined> {
   // csh and tcsh take -l only when it stands alone.
   const flags = /\/t?csh$/.test(shell) ? ["-c"] : ["-l", "-c"];
   return new Promise((resolve) => {
@@ -63,10 +71,11 @@ function askLoginShell(shell: string): Promise<ShellAnswer | undefined> {
     const timer = setTimeout(() => {
       if (child.pid !== undefined && child.exitCode === null) sendSignal(-child.pid, "SIGKILL");
       finish(undefined);
-    }, LOGIN_SHELL_DEADLINE_MS);
+    }, deadlineMs);
     child.stdout.on("data", (chunk: Buffer) => {
-      text = (text + chunk.toString("latin1")).slice(-MAX_ANSWER_BYTES);
+      text += chunk.toString("latin1");
       const [, PATH, LANG, TMPDIR] = ANSWER.exec(text) ?? [];
+      text = text.slice(-MAX_ANSWER_BYTES);
       // Not at the end of the stream: a daemon that a start-up file leaves behind may hold it open.
       if (PATH !== undefined) finish({ PATH: decode(PATH), LANG: decode(LANG), TMPDIR: decode(TMPDIR) });
     });
@@ -80,12 +89,12 @@ function decode(bytes: string | undefined): string {
   return Buffer.from(bytes ?? "", "latin1").toString("utf8");
 }
 
-/** Joins the workload PATH: the helper's folder, what the options add (with `~/` meaning HOME), then the account's. */
+/** Joins the workload PATH: the helper's folder, what the options add (with `~` meaning HOME), then the account's. */
 export function workloadPath(
   account: AccountEnvironment,
   helperFolder: string | undefined,
   additions: readonly string[],
 ): string {
-  const expanded = additions.map((entry) => (entry.startsWith("~/") ? account.HOME + entry.slice(1) : entry));
+  const expanded = additions.map((entry) => (/^~(?=\/|$)/.test(entry) ? account.HOME + entry.slice(1) : entry));
   return [...(helperFolder === undefined ? [] : [helperFolder]), ...expanded, account.PATH].join(delimiter);
 }

@@ -43,7 +43,7 @@ export class Agent {
   readonly #claim: Claim;
   readonly #services: AgentServices;
   readonly #executions: Executions;
-  #connections = 0;
+  readonly #operations = new Set<Operation>();
   #idleTimer: NodeJS.Timeout | undefined;
   #onExit: () => void = () => {};
 
@@ -61,6 +61,7 @@ export class Agent {
     await agent.#recover();
     accept = (socket) => agent.#accept(socket);
     for (const socket of waiting) accept(socket);
+    agent.#watchIdle();
     return agent;
   }
 
@@ -101,7 +102,6 @@ export class Agent {
       { pid: process.pid, build: config.build, startedAt },
       { durable: false },
     );
-    this.#watchIdle();
   }
 
   async #recover(): Promise<void> {
@@ -110,23 +110,24 @@ export class Agent {
   }
 
   #accept(socket: Socket): void {
-    this.#connections += 1;
     clearTimeout(this.#idleTimer);
-    new Operation(socket, this.#services, () => {
-      this.#connections -= 1;
+    const operation: Operation = new Operation(socket, this.#services, () => {
+      this.#operations.delete(operation);
       this.#watchIdle();
     });
+    this.#operations.add(operation);
   }
 
   #watchIdle(): void {
     clearTimeout(this.#idleTimer);
-    if (this.#connections > 0 || this.#executions.count > 0) return;
+    if (this.#operations.size > 0 || this.#executions.count > 0) return;
     this.#idleTimer = setTimeout(() => this.#exit(), this.#claim.held() ? this.#config.idleMs : 0);
   }
 
-  /** Without its name nobody new can reach this agent, so it only finishes what it has. */
+  /** Without its name nobody new can reach this agent, so it only finishes what it has; spares it has no use for. */
   #checkName(): void {
     if (this.#claim.held()) return;
+    for (const operation of [...this.#operations]) operation.closeUnlessUsed();
     this.#watchIdle();
   }
 

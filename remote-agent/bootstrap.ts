@@ -196,12 +196,15 @@ async function receive(folder: string, files: BootstrapFile[]): Promise<void> {
   fs.mkdirSync(incoming, { recursive: true, mode: 0o700 });
   for (const file of files) await receiveFile(path.join(incoming, localName(file)), file);
   // A folder with wrong content is moved away, never changed: an agent may be running from it.
-  if (fs.existsSync(folder)) fs.renameSync(folder, `${folder}.damaged-${process.pid}-${Date.now()}`);
+  if (fs.existsSync(folder) && !isDeployed(folder, files)) {
+    fs.renameSync(folder, `${folder}.damaged-${process.pid}-${Date.now()}`);
+  }
   try {
     fs.renameSync(incoming, folder);
   } catch (error) {
     if (!isDeployed(folder, files)) throw error;
     // Another connection has put the same content there.
+    fs.rmSync(incoming, { recursive: true, force: true });
   }
 }
 

@@ -1,8 +1,9 @@
 import type { WireConnection } from "../src/wire/connection.ts";
-import type { ErrorData, RuntimeError } from "../src/wire/errors.ts";
+import { type ErrorData, RuntimeError } from "../src/wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../src/wire/frame.ts";
 import type { WireEvent } from "../src/wire/from-agent.ts";
 import type { ExecRequest, WireControl } from "../src/wire/from-client.ts";
+import { MESSAGE_WINDOW } from "../src/wire/limits.ts";
 import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../src/wire/streams.ts";
 import type { ControlGroup } from "./control-groups.ts";
 import { ProcessTree } from "./process-tree.ts";
@@ -152,11 +153,13 @@ export class Execution {
   }
 
   onControl(seq: number, control: WireControl): void {
+    // Each control has one event at most, and a client that takes no events is sent no further ones.
+    if (this.#events.unacknowledged > 2 * MESSAGE_WINDOW) throw violation("events are not acknowledged");
     if (!this.#controls.accept(seq)) return;
     try {
       this.#applyControl(control);
     } catch (error) {
-      this.#events.push({ type: "error", error: (error as RuntimeError).toData() });
+      this.#events.push({ type: "error", error: RuntimeError.from(error).toData() });
       void this.terminate();
     }
     this.#connection?.sendJson(FrameType.ControlAcknowledge, { seq });

@@ -18,6 +18,10 @@ import type { LaunchSpec, WorkloadEvents } from "./workload.ts";
 /** How long `signal` waits for the workload's end, in ms. Paseo gives a SIGKILL 750 ms in all before it helps itself. */
 const SIGNAL_LIMIT_MS = 5000;
 const KILL_LIMIT_MS = 5000;
+/** How long after its process a control group is removed, in ms. */
+const GROUP_REMOVAL_MS = 200;
+/** How many abandoned sessions are remembered. */
+const MAX_ABANDONED = 1024;
 
 /** Where a workspace is on this host, as far as an execution needs to know. */
 export interface ExecutionPlace {
@@ -36,6 +40,8 @@ export class Executions {
   readonly #groups: ControlGroups | undefined;
   readonly #byKey = new Map<string, Execution>();
   readonly #bySession = new Map<string, Execution>();
+  /** Sessions that were abandoned lately; requests of theirs may still be on their way over other channels. */
+  readonly #abandoned = new Set<string>();
   /** Called whenever the last execution is gone. */
   onIdle: () => void = () => {};
 
@@ -50,17 +56,25 @@ export class Executions {
     return this.#byKey.size;
   }
 
-  /** The execution that this very wrapper started, when it comes back after a lost link. */
-  findOwn(request: ExecRequest): Execution | undefined {
+  /**
+   * The execution that this very wrapper started, when it comes back after a lost link; it speaks over the new one from
+   * now on.
+   */
+  takeUp(request: ExecRequest, connection: WireConnection): Execution | undefined {
     const execution = this.#byKey.get(key(request.workspaceId, request.execId));
-    return execution?.session === request.session ? execution : undefined;
+    if (execution?.session !== request.session) return undefined;
+    execution.attach(connection, request.resume);
+    return execution;
   }
 
   /**
    * Starts a workload.
-   * @throws RuntimeError exec-id-reused, execution-lost, cwd-…, program-…, spawn-failed, terminal-unavailable
+   * @throws RuntimeError exec-id-reused, execution-lost, cancelled, cwd-…, program-…, spawn-failed,
+   *   terminal-unavailable, root-not-writable
    */
   start(request: ExecRequest, place: ExecutionPlace, connection: WireConnection): Execution {
+    if (this.#abandoned.has(request.session))
+      throw new RuntimeError("cancelled", "The client that asked for this execution is gone", "Run the command again");
     const records = new ExecutionRecords(place.workspaceFolder);
     this.#requireUnused(request, records);
     const cwd = resolveCwd(place.root, request.cwd);
@@ -84,7 +98,12 @@ export class Executions {
         (events) => (group === undefined ? launch(events) : this.#groups!.enter(group, () => launch(events))),
         group,
         () => {
-          records.markEnded(request.execId, "exited");
+          try {
+            records.markEnded(request.execId, "exited");
+          } catch (error) {
+            // A full disk must not keep the exit from the client. The live record stays, so the id is not used again.
+            console.error(new Date().toISOString(), error);
+          }
           group?.remove();
         },
         () => this.#forget(executionKey, request.session),
@@ -95,14 +114,23 @@ export class Executions {
     }
     this.#byKey.set(executionKey, execution);
     this.#bySession.set(request.session, execution);
-    records.writeLive({
-      execId: request.execId,
-      ...execution.processes.leader,
-      agentPid: this.#agent.pid,
-      agentStartTime: this.#agent.startTime,
-      agentSocket: this.#agent.socket,
-      ...(group === undefined ? {} : { controlGroup: group.path }),
-    });
+    try {
+      records.writeLive({
+        execId: request.execId,
+        ...execution.processes.leader,
+        agentPid: this.#agent.pid,
+        agentStartTime: this.#agent.startTime,
+        agentSocket: this.#agent.socket,
+        ...(group === undefined ? {} : { controlGroup: group.path }),
+      });
+    } catch (error) {
+      execution.abandon();
+      throw new RuntimeError(
+        "root-not-writable",
+        `The record of an execution cannot be written in ${place.workspaceFolder} (${(error as Error).message})`,
+        "Free some space there",
+      );
+    }
     execution.attach(connection, undefined);
     execution.announceStarted();
     return execution;
@@ -193,6 +221,9 @@ export class Executions {
 
   /** A wrapper is gone for good: what it started ends. */
   abandon(session: string): void {
+    this.#abandoned.add(session);
+    const [oldest] = this.#abandoned;
+    if (this.#abandoned.size > MAX_ABANDONED) this.#abandoned.delete(oldest!);
     this.#bySession.get(session)?.abandon();
   }
 

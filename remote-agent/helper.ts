@@ -53,6 +53,17 @@ export class HelperStore {
    */
   async receive(helper: HelperIdentity, bytes: Readable): Promise<void> {
     if (helper.size > MAX_HELPER_BYTES) throw failed("it is too large");
+    try {
+      await this.#take(helper, bytes);
+    } catch (error) {
+      // The disk is full, or the folder cannot be made.
+      if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
+      throw failed((error as Error).message);
+    }
+    this.#writeLauncher(helper);
+  }
+
+  async #take(helper: HelperIdentity, bytes: Readable): Promise<void> {
     const incoming = join(this.#root, `.incoming-${randomBytes(8).toString("hex")}`);
     mkdirSync(incoming, { recursive: true, mode: 0o700 });
     try {
@@ -74,7 +85,6 @@ export class HelperStore {
     } finally {
       rmSync(incoming, { recursive: true, force: true });
     }
-    this.#writeLauncher(helper);
   }
 
   #putInPlace(helper: HelperIdentity, incoming: string): void {

@@ -4,7 +4,7 @@ import { type ConnectionHandler, WireConnection } from "../src/wire/connection.t
 import { RuntimeError } from "../src/wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../src/wire/frame.ts";
 import type { WireResponse } from "../src/wire/from-agent.ts";
-import { AGENT_SIDE, type ClientFrame, type WireRequest } from "../src/wire/from-client.ts";
+import { AGENT_SIDE, type ClientFrame, type ExecRequest, type WireRequest } from "../src/wire/from-client.ts";
 import type { Execution } from "./execution.ts";
 import type { Executions } from "./executions.ts";
 import { forwardToAgent } from "./forward.ts";
@@ -21,8 +21,6 @@ export interface AgentServices {
 }
 
 const OK: CommandRuntimeLifecycleResponse = { type: "ok", protocolVersion: 1 };
-/** Bytes of input that may wait while an execution is being started. */
-const MAX_EARLY_FRAMES = 1024;
 
 /**
  * One connection from a client: one request, its response, and for an execution the streams that follow. A connection
@@ -35,9 +33,10 @@ export class Operation implements ConnectionHandler<ClientFrame> {
   readonly #abort = new AbortController();
   readonly #onClosed: () => void;
   #requested = false;
+  #answered = false;
   #execution: Execution | undefined;
-  /** Frames for an execution that is not yet started. */
-  #early: (() => void)[] = [];
+  /** Set while an execution is being started: frames for it that came in one chunk with the request. */
+  #early: ((execution: Execution) => void)[] | undefined;
 
   constructor(socket: Socket, services: AgentServices, onClosed: () => void) {
     this.#services = services;
@@ -45,6 +44,11 @@ export class Operation implements ConnectionHandler<ClientFrame> {
     this.#connection = new WireConnection(socket, AGENT_SIDE, this);
     this.#uploads = new Uploads(this.#connection);
     this.#connection.start();
+  }
+
+  /** Closes the connection when it is a spare: somebody else serves what would come over it. */
+  closeUnlessUsed(): void {
+    if (!this.#requested) this.#connection.destroy();
   }
 
   onJson(frame: ClientFrame): void {
@@ -103,15 +107,10 @@ export class Operation implements ConnectionHandler<ClientFrame> {
   }
 
   #toExecution(deliver: (execution: Execution) => void): void {
-    if (this.#execution !== undefined) {
-      deliver(this.#execution);
-      return;
-    }
-    if (!this.#requested || this.#early.length >= MAX_EARLY_FRAMES)
-      throw violation("a frame came for an execution that is not there");
-    this.#early.push(() => {
-      if (this.#execution !== undefined) deliver(this.#execution);
-    });
+    if (this.#execution !== undefined) deliver(this.#execution);
+    else if (this.#early !== undefined) this.#early.push(deliver);
+    // A client that has not yet heard that its execution was refused may go on sending.
+    else if (!this.#answered) throw violation("a frame came for an execution that is not there");
   }
 
   /**
@@ -149,6 +148,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
     } catch (error) {
       this.#connection.sendJson(FrameType.Response, { kind: "error", error: RuntimeError.from(error).toData() });
     }
+    this.#answered = true;
     this.#connection.end();
   }
 
@@ -192,18 +192,9 @@ export class Operation implements ConnectionHandler<ClientFrame> {
           workspaces.ownedFolder(request.workspaceId, request.runtimeInstanceId),
         );
         return lifecycle(OK);
-      case "exec": {
-        const own = executions.findOwn(request);
-        if (own !== undefined) {
-          own.attach(this.#connection, request.resume);
-          this.#adopt(own);
-          return undefined;
-        }
-        const place = await workspaces.requireReady(request.workspaceId, request.runtimeInstanceId, request);
-        this.#abort.signal.throwIfAborted();
-        this.#adopt(executions.start(request, place, this.#connection));
+      case "exec":
+        await this.#execute(request);
         return undefined;
-      }
       case "abandon":
         executions.abandon(request.session);
         return lifecycle(OK);
@@ -212,12 +203,33 @@ export class Operation implements ConnectionHandler<ClientFrame> {
     }
   }
 
+  async #execute(request: ExecRequest): Promise<void> {
+    const { workspaces, executions } = this.#services;
+    let execution = executions.takeUp(request, this.#connection);
+    if (execution === undefined) {
+      this.#early = [];
+      this.#connection.pause();
+      try {
+        const place = await workspaces.requireReady(request.workspaceId, request.runtimeInstanceId, request);
+        this.#abort.signal.throwIfAborted();
+        // When its first link was lost at once, the client may have come over a second one meanwhile.
+        execution = executions.takeUp(request, this.#connection) ?? executions.start(request, place, this.#connection);
+      } catch (error) {
+        this.#early = undefined;
+        throw error;
+      } finally {
+        this.#connection.resume();
+      }
+    }
+    this.#adopt(execution);
+  }
+
   #adopt(execution: Execution): void {
     this.#execution = execution;
-    const early = this.#early;
-    this.#early = [];
+    const early = this.#early ?? [];
+    this.#early = undefined;
     try {
-      for (const deliver of early) deliver();
+      for (const deliver of early) deliver(execution);
     } catch (error) {
       this.#connection.fail(RuntimeError.from(error));
     }

@@ -8,23 +8,28 @@ import type { LaunchSpec, OutputName, Workload, WorkloadEvents } from "./workloa
  * @throws RuntimeError spawn-failed when the kernel refuses to execute it
  */
 export function launchWithPipes(spec: LaunchSpec, events: WorkloadEvents): Workload {
-  const child = spawn(spec.program, spec.argv.slice(1), {
-    argv0: spec.argv[0],
-    cwd: spec.cwd,
-    env: spec.env,
-    detached: true,
-    stdio: ["pipe", "pipe", "pipe"],
-  });
-  if (child.pid === undefined) throw launchFailure(spec, child);
-  return new PipesWorkload(child, child.pid, events);
+  let child: ChildProcess;
+  try {
+    child = spawn(spec.program, spec.argv.slice(1), {
+      argv0: spec.argv[0],
+      cwd: spec.cwd,
+      env: spec.env,
+      detached: true,
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+  } catch (error) {
+    throw launchFailure(spec, ` (${(error as Error).message})`);
+  }
+  if (child.pid !== undefined) return new PipesWorkload(child, child.pid, events);
+  // Some failures Node reports later, as an event; the reason is in it, but the caller needs an answer now.
+  child.on("error", () => {});
+  throw launchFailure(spec, "");
 }
 
-/** Node reports the failure later, as an event; the reason is in it, but the caller needs an answer now. */
-function launchFailure(spec: LaunchSpec, child: ChildProcess): RuntimeError {
-  child.on("error", () => {});
+function launchFailure(spec: LaunchSpec, reason: string): RuntimeError {
   return new RuntimeError(
     "spawn-failed",
-    `The system refused to execute ${spec.program}`,
+    `The system refused to execute ${spec.program}${reason}`,
     "Check that its interpreter exists and that argv and environment are not too long",
   );
 }

@@ -24,15 +24,15 @@ const SLOW = ["commander", "p-queue", "ssh2", "tar", "zod/v4/classic"];
 export const BUNDLES = [
   // Runs at every operation, and loads one of the three below it.
   { entry: "src/wrapper/main.ts", output: "wrapper.cjs", target: ["node20"], loads: [], without: [...SLOW, "zod"] },
-  {
-    entry: "src/wrapper/operations/lifecycle.ts",
-    output: "lifecycle.cjs",
+  ...["operations/lifecycle", "operations/create", "exec/exec"].map((name) => ({
+    entry: `src/wrapper/${name}.ts`,
+    output: `${name.split("/")[1]}.cjs`,
     target: ["node20"],
     loads: [],
-    without: SLOW,
-  },
-  { entry: "src/wrapper/operations/create.ts", output: "create.cjs", target: ["node20"], loads: [], without: SLOW },
-  { entry: "src/wrapper/exec/exec.ts", output: "exec.cjs", target: ["node20"], loads: [], without: SLOW },
+    without: [...SLOW, "zod"],
+  })),
+  // The schemas, for what those three do not accept at a glance.
+  { entry: "src/wrapper/contract-bundle.ts", output: "contract.cjs", target: ["node20"], loads: [], without: SLOW },
   // Only when no broker runs yet.
   { entry: "src/wrapper/start-broker.ts", output: "start-broker.cjs", target: ["node20"], loads: [] },
   { entry: "src/workspace/index.ts", output: "workspace.cjs", target: ["node20"], loads: [] },

@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { parseRuntimeOptions } from "../ssh/index.ts";
-import { DialLineReader, type DialReply, type DialRequest, parseDialRequest } from "../wire/dial.ts";
+import { DialLineReader, type DialReply, type DialRequest } from "../wire/dial.ts";
+import { parseDialRequest } from "../wire/dial-request.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import { securePrivateFolder } from "../wire/private-folder.ts";
 import { type Claim, claimName } from "../wire/rendezvous.ts";

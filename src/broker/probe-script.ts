@@ -77,19 +77,33 @@ function named(node: string): string {
   return `paseo_try ${path}`;
 }
 
+/**
+ * The answer of the login shell is read from a pipe that nobody waits for: what a start-up file leaves behind, or hangs
+ * in, holds its other end for as long as it likes. The timer's empty lines end the timer once nobody reads them. And no
+ * `case` inside `$( )`: bash 3.2, the sh of macOS, takes its `)` for the end.
+ */
 function search(): string {
   return `paseo_try "$(command -v node 2>/dev/null)"
 if [ -z "$paseo_good" ]; then
+  case $SHELL in *csh) set -- -c ;; *) set -- -l -c ;; esac
   paseo_answer=$(
-    case $SHELL in *csh) set -- -c ;; *) set -- -l -c ;; esac
-    "\${SHELL:-/bin/sh}" "$@" '/bin/sh -c "echo @paseo@; command -v node"' </dev/null 2>/dev/null &
-    paseo_shell=$!
-    ( sleep ${LOGIN_SHELL_SECONDS}; kill "$paseo_shell" ) >/dev/null 2>&1 &
-    paseo_timer=$!
-    wait "$paseo_shell"
-    kill "$paseo_timer" 2>/dev/null
+    {
+      "\${SHELL:-/bin/sh}" "$@" '/bin/sh -c "echo; echo @paseo@; command -v node; echo @paseo-end@"' &
+      paseo_shell=$!
+      {
+        paseo_second=0
+        while [ "$paseo_second" -lt ${LOGIN_SHELL_SECONDS} ]; do sleep 1; echo; paseo_second=$((paseo_second + 1)); done
+        echo @paseo-end@; kill "$paseo_shell"
+      } &
+    } </dev/null 2>/dev/null | {
+      paseo_seen=
+      while read -r paseo_line && [ "$paseo_line" != @paseo-end@ ]; do
+        if [ -n "$paseo_seen" ] && [ -n "$paseo_line" ]; then printf '%s\\n' "$paseo_line"; break; fi
+        if [ "$paseo_line" = @paseo@ ]; then paseo_seen=1; fi
+      done
+    }
   )
-  paseo_try "$(printf '%s\\n' "$paseo_answer" | sed -n '/^@paseo@$/{n;p;}' | head -n 1)"
+  paseo_try "$paseo_answer"
 fi
 for paseo_candidate in ${USUAL_PLACES.join(" ")}; do
   paseo_try "$paseo_candidate"

@@ -3,8 +3,8 @@ import {
   type CommandRuntimeDecoderOptions,
   type CommandRuntimeMessageDecoder,
   createCommandRuntimeMessageDecoder,
-  failForGood,
 } from "./decoder.ts";
+import { failForGood } from "./message-decoder.ts";
 import { type CommandRuntimeProcessEvent, CommandRuntimeProcessEventSchema } from "./process.ts";
 
 type EventType = CommandRuntimeProcessEvent["type"];

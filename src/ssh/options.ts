@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { RuntimeError } from "../wire/errors.ts";
+import { DEFAULT_RECONNECT_WINDOW_MS } from "./accept-options.ts";
 import { checkUser, splitHost } from "./host.ts";
 import { nearest } from "./nearest.ts";
 
@@ -75,7 +76,7 @@ export const RuntimeOptionsSchema = z.strictObject({
   forwardAgent: z._default(flag(), false),
   connectTimeoutMs: z._default(milliseconds(100, 600_000), 15_000),
   keepaliveIntervalMs: z._default(milliseconds(100, 300_000), 5_000),
-  reconnectWindowMs: z._default(milliseconds(0, 7 * 24 * 3_600_000), 900_000),
+  reconnectWindowMs: z._default(milliseconds(0, 7 * 24 * 3_600_000), DEFAULT_RECONNECT_WINDOW_MS),
   brokerIdleMs: z._default(milliseconds(100, 24 * 3_600_000), 600_000),
 });
 

@@ -4,8 +4,8 @@ import {
   encodeDataHeader,
   encodeJsonFrame,
   encodeMarkFrame,
+  type FrameChecks,
   FrameDecoder,
-  type FrameSchemas,
   type FramesOf,
   FrameType,
   type JsonFrameType,
@@ -31,7 +31,7 @@ export interface ConnectionHandler<Frame> {
  * One connection that speaks wire protocol v1 over any byte stream. A violation by the other side ends it: a Fatal
  * frame says why, the stream is destroyed and `onClose` gets the error; nothing of the offending input is kept.
  */
-export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
+export class WireConnection<Checks extends FrameChecks = FrameChecks> {
   readonly #socket: Duplex;
   readonly #handler: Pick<ConnectionHandler<never>, "onEnd" | "onClose">;
   readonly #decoder: FrameDecoder;
@@ -45,7 +45,7 @@ export class WireConnection<Schemas extends FrameSchemas = FrameSchemas> {
   #preambleTimer: NodeJS.Timeout | undefined;
 
   /** @param side what this side accepts: AGENT_SIDE or CLIENT_SIDE */
-  constructor(socket: Duplex, side: WireSide<Schemas>, handler: ConnectionHandler<FramesOf<Schemas>>) {
+  constructor(socket: Duplex, side: WireSide<Checks>, handler: ConnectionHandler<FramesOf<Checks>>) {
     this.#socket = socket;
     this.#handler = handler;
     this.#decoder = new FrameDecoder({
@@ -204,18 +204,16 @@ function lost(reason: string): RuntimeError {
 }
 
 /** @throws RuntimeError wire-violation when this side does not accept such a frame, or it is malformed */
-function checkJsonFrame<Schemas extends FrameSchemas>(
-  side: WireSide<Schemas>,
+function checkJsonFrame<Checks extends FrameChecks>(
+  side: WireSide<Checks>,
   type: JsonFrameType,
   value: unknown,
-): FramesOf<Schemas> {
-  const schema = side.accepts[type]?.();
-  if (schema === undefined) throw violation(`a ${FrameType[type]} frame came from the wrong side`);
-  const result = schema.safeParse(value);
-  if (!result.success) {
-    const issue = result.error.issues[0];
-    const place = issue?.path.join(".") || "its root";
-    throw violation(`a ${FrameType[type]} frame is malformed at ${place} (${issue?.code ?? "unknown"})`);
+): FramesOf<Checks> {
+  const check = side.accepts[type];
+  if (check === undefined) throw violation(`a ${FrameType[type]} frame came from the wrong side`);
+  try {
+    return { type, value: check(value) } as FramesOf<Checks>;
+  } catch (error) {
+    throw violation(`a ${FrameType[type]} frame is malformed (${(error as Error).message})`);
   }
-  return { type, value: result.data } as FramesOf<Schemas>;
 }

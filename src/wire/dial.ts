@@ -1,6 +1,5 @@
-import * as z from "zod/mini";
-import { lazily } from "./lazily.ts";
-import { errorDataSchema } from "./pieces.ts";
+import { countOf, errorDataOf, type Fields, fields, textOf } from "./checks.ts";
+import type { ErrorData } from "./errors.ts";
 
 /**
  * The dial protocol between a wrapper and the broker, over the broker's unix socket. The wrapper sends one JSON line;
@@ -10,71 +9,95 @@ import { errorDataSchema } from "./pieces.ts";
 
 /** Longest line of the dial protocol, bytes. */
 export const MAX_DIAL_LINE_BYTES = 256 * 1024;
+/** Longest text in a reply, characters. */
+const MAX_TEXT = 8192;
 
 /** What of the caller's environment decides how a host is reached. The broker's own may be another one. */
-const callerSchema = () =>
-  z.strictObject({
-    HOME: z.optional(z.string()),
-    PATH: z.optional(z.string()),
-    SSH_AUTH_SOCK: z.optional(z.string()),
-  });
-export type DialCaller = z.infer<ReturnType<typeof callerSchema>>;
-
-const dialRequestSchema = lazily(() =>
-  z.discriminatedUnion("type", [
-    z.strictObject({
-      type: z.literal("dial"),
-      /** The runtime's options as they came; the broker validates them again. */
-      options: z.record(z.string(), z.unknown()),
-      caller: callerSchema(),
-      /** Set for executions: when the wrapper goes away before its operation has ended, this session is abandoned. */
-      session: z.optional(z.string()),
-      /** Set when an execution is being resumed: wait for the host until this many milliseconds have passed. */
-      patienceMs: z.optional(z.int()),
-    }),
-    z.strictObject({ type: z.literal("status") }),
-    z.strictObject({ type: z.literal("stop") }),
-  ]),
-);
-export type DialRequest = z.infer<ReturnType<typeof dialRequestSchema>>;
-
-/** @throws Error when it is no request */
-export function parseDialRequest(line: string): DialRequest {
-  return dialRequestSchema().parse(JSON.parse(line));
+export interface DialCaller {
+  HOME?: string | undefined;
+  PATH?: string | undefined;
+  SSH_AUTH_SOCK?: string | undefined;
 }
 
-const hostStatusSchema = () =>
-  z.strictObject({
-    host: z.string(),
-    state: z.enum(["connecting", "connected", "waiting"]),
-    channels: z.int(),
-    spares: z.int(),
-    agent: z.optional(z.strictObject({ pid: z.int(), build: z.string(), node: z.string(), platform: z.string() })),
-    error: z.optional(z.string()),
-  });
-export type HostStatus = z.infer<ReturnType<typeof hostStatusSchema>>;
+export type DialRequest =
+  | {
+      type: "dial";
+      /** The runtime's options as they came; the broker validates them. */
+      options: Record<string, unknown>;
+      caller: DialCaller;
+      /** Set for executions: when the wrapper goes away before its operation has ended, this session is abandoned. */
+      session?: string | undefined;
+      /** Set when an execution is being resumed: wait for the host until this many milliseconds have passed. */
+      patienceMs?: number | undefined;
+    }
+  | { type: "status" }
+  | { type: "stop" };
 
-const dialReplySchema = lazily(() =>
-  z.discriminatedUnion("type", [
-    z.strictObject({ type: z.literal("progress"), text: z.string() }),
-    z.strictObject({ type: z.literal("connected") }),
-    z.strictObject({ type: z.literal("error"), error: errorDataSchema() }),
-    z.strictObject({ type: z.literal("status"), pid: z.int(), hosts: z.array(hostStatusSchema()) }),
-    z.strictObject({ type: z.literal("stopping"), pid: z.int() }),
-  ]),
-);
-export type DialReply = z.infer<ReturnType<typeof dialReplySchema>>;
+export interface HostStatus {
+  /** As the options name it. */
+  host: string;
+  state: "connecting" | "connected" | "waiting";
+  /** Channels that carry something for a wrapper. */
+  channels: number;
+  spares: number;
+  agent?: { pid: number; build: string; node: string; platform: string };
+  /** Why the host is not connected. */
+  error?: string;
+}
 
-const CONNECTED: DialReply = { type: "connected" };
-const CONNECTED_LINE = JSON.stringify(CONNECTED);
+export type DialReply =
+  | { type: "progress"; text: string }
+  | { type: "connected" }
+  | { type: "error"; error: ErrorData }
+  | { type: "status"; pid: number; hosts: HostStatus[] }
+  | { type: "stopping"; pid: number };
 
-/**
- * Reads a line of the broker. The one that every warm operation gets is known by its text: building the schema for
- * it would cost start-up time.
- * @throws Error when it is no reply
- */
+/** @throws Error when it is no reply */
 export function parseDialReply(line: string): DialReply {
-  return line === CONNECTED_LINE ? CONNECTED : dialReplySchema().parse(JSON.parse(line));
+  const value: unknown = JSON.parse(line);
+  const type = (value as Fields | null)?.type;
+  switch (type) {
+    case "connected":
+      fields(value, "type");
+      return { type };
+    case "progress":
+      return { type, text: textOf(fields(value, "type", "text"), "text", MAX_TEXT) };
+    case "error":
+      return { type, error: errorDataOf(fields(value, "type", "error").error) };
+    case "stopping":
+      return { type, pid: countOf(fields(value, "type", "pid"), "pid") };
+    case "status": {
+      const data = fields(value, "type", "pid", "hosts");
+      if (!Array.isArray(data.hosts)) throw new Error("hosts");
+      return { type, pid: countOf(data, "pid"), hosts: data.hosts.map(hostStatusOf) };
+    }
+    default:
+      throw new Error("type");
+  }
+}
+
+function hostStatusOf(value: unknown): HostStatus {
+  const data = fields(value, "host", "state", "channels", "spares", "agent", "error");
+  const { state } = data;
+  if (state !== "connecting" && state !== "connected" && state !== "waiting") throw new Error("state");
+  return {
+    host: textOf(data, "host", MAX_TEXT),
+    state,
+    channels: countOf(data, "channels"),
+    spares: countOf(data, "spares"),
+    ...(data.agent === undefined ? {} : { agent: agentOf(data.agent) }),
+    ...(data.error === undefined ? {} : { error: textOf(data, "error", MAX_TEXT) }),
+  };
+}
+
+function agentOf(value: unknown): NonNullable<HostStatus["agent"]> {
+  const data = fields(value, "pid", "build", "node", "platform");
+  return {
+    pid: countOf(data, "pid"),
+    build: textOf(data, "build", MAX_TEXT),
+    node: textOf(data, "node", MAX_TEXT),
+    platform: textOf(data, "platform", MAX_TEXT),
+  };
 }
 
 /** Cuts one line off the front of what has arrived; shared by both ends, since both are followed by raw bytes. */

@@ -1,4 +1,3 @@
-import type * as z from "zod/mini";
 import { RuntimeError } from "./errors.ts";
 import { MAX_DATA_BYTES } from "./limits.ts";
 
@@ -37,20 +36,23 @@ export enum StreamId {
   Upload = 3,
 }
 
-/** The JSON frames that one side accepts, by type; the binary ones go both ways. */
-export type FrameSchemas = Partial<Record<JsonFrameType, () => z.ZodMiniType>>;
+/** Makes a message of a frame's JSON value, or throws with the place of what is wrong in its message. */
+export type FrameCheck = (value: unknown) => unknown;
 
-export interface WireSide<Schemas extends FrameSchemas = FrameSchemas> {
-  accepts: Schemas;
+/** The JSON frames that one side accepts, by type; the binary ones go both ways. */
+export type FrameChecks = Partial<Record<JsonFrameType, FrameCheck>>;
+
+export interface WireSide<Checks extends FrameChecks = FrameChecks> {
+  accepts: Checks;
 }
 
-/** The frames behind a table of schemas, as a union that a switch over `type` takes apart. */
-export type FramesOf<Schemas extends FrameSchemas> = {
-  [T in keyof Schemas & JsonFrameType]: {
+/** The frames behind a table of checks, as a union that a switch over `type` takes apart. */
+export type FramesOf<Checks extends FrameChecks> = {
+  [T in keyof Checks & JsonFrameType]: {
     type: T;
-    value: Schemas[T] extends () => z.ZodMiniType ? z.infer<ReturnType<Schemas[T]>> : never;
+    value: Checks[T] extends FrameCheck ? ReturnType<Checks[T]> : never;
   };
-}[keyof Schemas & JsonFrameType];
+}[keyof Checks & JsonFrameType];
 
 const KIB = 1024;
 

@@ -4,9 +4,9 @@ import {
   CommandRuntimeStdioSchema,
   EnvironmentSchema,
 } from "../contract/index.ts";
+import { errorDataOf, seqOf } from "./checks.ts";
 import { type FramesOf, FrameType, type WireSide } from "./frame.ts";
-import { lazily } from "./lazily.ts";
-import { count, errorDataSchema, name, seqSchema, text } from "./pieces.ts";
+import { count, ErrorDataSchema, name, text } from "./pieces.ts";
 import { SourceManifestSchema } from "./source.ts";
 
 /**
@@ -100,7 +100,7 @@ export type ExecRequest = z.infer<typeof ExecRequestSchema>;
 const SupplySchema = z.discriminatedUnion("what", [
   z.strictObject({ what: z.literal("helper") }),
   z.strictObject({ what: z.literal("source"), manifest: SourceManifestSchema }),
-  z.strictObject({ what: z.literal("error"), error: errorDataSchema() }),
+  z.strictObject({ what: z.literal("error"), error: ErrorDataSchema }),
 ]);
 export type WireSupply = z.infer<typeof SupplySchema>;
 
@@ -110,14 +110,25 @@ const ControlBody = z.discriminatedUnion("type", [
 ]);
 export type WireControl = z.infer<typeof ControlBody>;
 
+const ControlFrame = z.strictObject({ seq: count(), body: ControlBody });
+
 const CLIENT_FRAMES = {
-  [FrameType.Request]: () => RequestSchema,
-  [FrameType.Supply]: () => SupplySchema,
-  [FrameType.Control]: lazily(() => z.strictObject({ seq: count(), body: ControlBody })),
-  [FrameType.EventAcknowledge]: seqSchema,
-  [FrameType.Fatal]: errorDataSchema,
+  [FrameType.Request]: bySchema(RequestSchema),
+  [FrameType.Supply]: bySchema(SupplySchema),
+  [FrameType.Control]: bySchema(ControlFrame),
+  [FrameType.EventAcknowledge]: seqOf,
+  [FrameType.Fatal]: errorDataOf,
 };
 export type ClientFrame = FramesOf<typeof CLIENT_FRAMES>;
 
 /** The agent's side of a connection. */
 export const AGENT_SIDE: WireSide<typeof CLIENT_FRAMES> = { accepts: CLIENT_FRAMES };
+
+function bySchema<Schema extends z.ZodMiniType>(schema: Schema): (value: unknown) => z.infer<Schema> {
+  return (value) => {
+    const result = schema.safeParse(value);
+    if (result.success) return result.data;
+    const issue = result.error.issues[0];
+    throw new Error(`${issue?.path.join(".") || "its root"}: ${issue?.code ?? "unknown"}`);
+  };
+}

@@ -1,5 +1,4 @@
 import * as z from "zod/mini";
-import { ObjectId } from "./source-have.ts";
 
 /**
  * What crosses the wire for a workspace whose source is a directory on the wrapper's machine: the host says which
@@ -18,6 +17,8 @@ export const MAX_INTENT_TO_ADD_PATHS = 2_000;
 export const MAX_FETCHED_REFS = 16;
 
 /** Git itself checks the rest of the rules; this keeps out whatever could end a line or begin an option. */
+/** SHA-1 or SHA-256, in full. */
+const ObjectId = z.string().check(z.regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/));
 const RefName = z.string().check(z.maxLength(1024), z.regex(/^refs\/[^\x00-\x20\x7f]+$/));
 const ShortText = z.string().check(z.maxLength(1024));
 

@@ -15,6 +15,7 @@ interface Bundles {
   lifecycle: typeof import("./operations/lifecycle.ts");
   create: typeof import("./operations/create.ts");
   exec: typeof import("./exec/exec.ts");
+  contract: typeof import("./contract-bundle.ts");
   "start-broker": typeof import("./start-broker.ts");
   workspace: typeof import("../workspace/index.ts");
   /** src/cli is above this folder, so its shape is told here. */

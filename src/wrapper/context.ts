@@ -1,12 +1,13 @@
 import { isatty } from "node:tty";
-import { parseRuntimeOptions, type RuntimeOptions } from "../ssh/options.ts";
+import { acceptRuntimeOptions, type WrapperOptions } from "../ssh/accept-options.ts";
 import type { DialCaller } from "../wire/dial.ts";
+import { loadBundle } from "./bundles.ts";
 import { callerEnvironment } from "./dial.ts";
 import { writeAll } from "./synchronous-io.ts";
 
 /** What every operation needs to reach its host. */
 export interface RuntimeContext {
-  options: RuntimeOptions;
+  options: WrapperOptions;
   /** As they came; the broker validates them again. */
   rawOptions: Record<string, unknown>;
   caller: DialCaller;
@@ -16,9 +17,10 @@ export interface RuntimeContext {
 
 const STDERR = 2;
 
+/** @throws RuntimeError option-missing, option-unknown, option-invalid */
 export function createContext(rawOptions: Record<string, unknown>): RuntimeContext {
   return {
-    options: parseRuntimeOptions(rawOptions),
+    options: acceptRuntimeOptions(rawOptions) ?? loadBundle("contract").parseRuntimeOptions(rawOptions),
     rawOptions,
     caller: callerEnvironment(process.env),
     progress: isatty(STDERR) ? (text) => writeAll(STDERR, `${text}\n`) : () => {},

@@ -78,31 +78,46 @@ function readAnswer(socket: Socket, progress: (text: string) => void): Promise<B
   return new Promise((resolve, reject) => {
     const reader = new DialLineReader();
     const onData = (chunk: Buffer) => {
-      reader.push(chunk);
-      for (let text = reader.next(); text !== undefined; text = reader.next()) {
-        const reply: DialReply = parseDialReply(text);
-        if (reply.type === "progress") {
-          progress(reply.text);
-          continue;
-        }
-        socket.off("data", onData);
-        socket.off("close", onClose);
-        if (reply.type === "connected") {
-          socket.pause();
-          resolve(reader.rest());
-        } else {
-          socket.destroy();
-          reject(
-            reply.type === "error" ? RuntimeError.fromData(reply.error) : noBroker("it gives an unexpected answer"),
-          );
-        }
+      let reply: DialReply | undefined;
+      try {
+        reader.push(chunk);
+        reply = nextReply(reader, progress);
+      } catch {
+        fail(noBroker("it gives an answer that makes no sense"));
         return;
       }
+      if (reply === undefined) return;
+      if (reply.type === "connected") {
+        stopListening();
+        socket.pause();
+        resolve(reader.rest());
+      } else if (reply.type === "error") {
+        fail(RuntimeError.fromData(reply.error));
+      } else {
+        fail(noBroker("it gives an unexpected answer"));
+      }
     };
+    const onEnd = () => socket.destroy();
     const onClose = () => resolve(undefined);
+    const stopListening = () => socket.off("data", onData).off("end", onEnd).off("close", onClose);
+    const fail = (error: RuntimeError) => {
+      stopListening();
+      socket.destroy();
+      reject(error);
+    };
     socket.on("data", onData);
     socket.on("error", () => {});
-    socket.on("end", () => socket.destroy());
+    socket.on("end", onEnd);
     socket.once("close", onClose);
   });
+}
+
+/** The first reply that is no progress. @throws Error when a line is no reply */
+function nextReply(reader: DialLineReader, progress: (text: string) => void): DialReply | undefined {
+  for (let text = reader.next(); text !== undefined; text = reader.next()) {
+    const reply = parseDialReply(text);
+    if (reply.type !== "progress") return reply;
+    progress(reply.text);
+  }
+  return undefined;
 }

@@ -1,7 +1,7 @@
 import { closeSync, createReadStream, openSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, extname, join } from "node:path";
-import type { RuntimeOptions } from "../ssh/options.ts";
+import type { WrapperOptions } from "../ssh/accept-options.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import type { EnvironmentOptions, HelperIdentity } from "../wire/from-client.ts";
 import { runtimeFolder } from "../wire/runtime-folder.ts";
@@ -20,7 +20,7 @@ export interface LocalHelper {
 
 /** What shapes the environment of a workspace, as requests carry it. */
 export function workspaceShape(
-  options: RuntimeOptions,
+  options: WrapperOptions,
   helper: LocalHelper | undefined,
 ): { environment: EnvironmentOptions; helper?: HelperIdentity } {
   return {
@@ -33,7 +33,7 @@ export function workspaceShape(
  * @returns undefined when the options say false, or say nothing and the package is not installed
  * @throws RuntimeError helper-not-found when the options name a file that cannot be read
  */
-export function findHelper(options: RuntimeOptions): LocalHelper | undefined {
+export function findHelper(options: WrapperOptions): LocalHelper | undefined {
   if (options.helper === false) return undefined;
   const path = options.helper === undefined ? findInPackage() : expandHome(options.helper);
   if (path === undefined) return undefined;
@@ -49,7 +49,7 @@ export function findHelper(options: RuntimeOptions): LocalHelper | undefined {
 }
 
 /** @throws RuntimeError helper-not-found */
-export function requireHelper(options: RuntimeOptions): LocalHelper | undefined {
+export function requireHelper(options: WrapperOptions): LocalHelper | undefined {
   const helper = findHelper(options);
   if (helper !== undefined || options.helper === false) return helper;
   throw new RuntimeError(

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { BuildHost, failureCode, namesIn } from "../support/build-host.ts";
+import { installCopy } from "../support/installation.ts";
 import { describeReal } from "../support/requirements.ts";
-import { LAUNCHER, type RuntimeClient } from "../support/runtime.ts";
+import type { RuntimeClient } from "../support/runtime.ts";
 
 const COMMAND = "paseo-workspace-helper";
 const SHELL = '#!/bin/sh\necho "shell $*"\n';
@@ -106,21 +107,13 @@ describeReal("the workspace helper", () => {
     expect(await callHelper(client, "damaged")).toBe("whole describe --json\n");
   });
 
-  /** The package as npm installs it, with another one beside it. */
-  function installation(name: string, helperManifest: object | undefined): string {
-    const modules = host.path(name, "node_modules");
-    const own = join(modules, "paseo-ssh-runtime");
-    const built = resolve(dirname(LAUNCHER), "..");
-    for (const part of ["bin", "dist", "package.json"]) cpSync(join(built, part), join(own, part), { recursive: true });
-    for (const dependency of Object.keys(JSON.parse(readFileSync(join(own, "package.json"), "utf8")).dependencies)) {
-      symlinkSync(join(built, "node_modules", dependency), join(modules, dependency));
-    }
-    if (helperManifest !== undefined) {
-      const helper = join(name, "node_modules", "@getpaseo", "workspace-helper");
-      file(join(helper, "package.json"), JSON.stringify(helperManifest));
-      file(join(helper, "dist", "cli.js"), MODULE);
-    }
-    return join(own, "bin", "paseo-ssh-runtime.cjs");
+  /** The package, with another one installed beside it. */
+  function installation(name: string, helperManifest: object): string {
+    const { launcher } = installCopy(host.path(name));
+    const helper = join(name, "node_modules", "@getpaseo", "workspace-helper");
+    file(join(helper, "package.json"), JSON.stringify(helperManifest));
+    file(join(helper, "dist", "cli.js"), MODULE);
+    return launcher;
   }
 
   const manifest = { name: "@getpaseo/workspace-helper", version: "1.0.0", type: "module" };
@@ -137,7 +130,7 @@ describeReal("the workspace helper", () => {
   });
 
   it("may be missing for everything but a create", async () => {
-    const launcher = installation("without", undefined);
+    const { launcher } = installCopy(host.path("without"));
     const client = host.client({ helper: undefined }, { launcher });
     const input = client.createInput("without", { kind: "directory", path: host.path("empty") });
     expect(failureCode(await client.operation(["create", "--workspace-id", "without"], input))).toBe(

@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   copyFileSync,
   existsSync,
   linkSync,
@@ -25,6 +26,7 @@ describePrivileged("node on the host", () => {
   let client: RuntimeClient;
 
   beforeAll(async () => {
+    chmodSync(tools, 0o755);
     for (const folder of ["/usr/bin", "/bin"]) {
       for (const name of readdirSync(folder)) {
         if (!/^(?:node|nodejs|npm|npx|corepack)$/.test(name) && !existsSync(join(tools, name))) {
@@ -97,7 +99,7 @@ describePrivileged("node on the host", () => {
   it("is searched for without end only as long as the login shell takes to be given up", async () => {
     newAccount();
     const managed = putNode(".nvm/versions/node/v20.1.0/bin/node");
-    account.write(".profile", "sleep 1000\n");
+    account.write(".profile", "sleep 30\n");
     await client.inspect("w");
     expect(usedNode()).toBe(managed);
     expect((await client.inspect("w")).status).toBe("missing");

@@ -1,16 +1,16 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { BuildHost } from "./build-host.ts";
-import { endAgents } from "./processes.ts";
+import { endProcessesOf } from "./processes.ts";
 
 /** Accounts of this machine that exist for one test. They need a host with the lines of ACCOUNT_HOST in its sshd_config. */
 
 export const ACCOUNT_HOST = { config: ["AuthorizedKeysFile .ssh/authorized_keys"] };
 
-/** Brokers close their connections when they stop, and sshd's processes follow a little later. */
+/** What has ended counts as using the account until it is reaped. */
 const REMOVE_ATTEMPTS = 100;
 const REMOVE_WAIT_MS = 50;
 
@@ -23,7 +23,7 @@ export interface Account {
   write(path: string, text: string, mode?: number): void;
   /** Runtime options that reach this account. */
   options: { user: string; root: undefined };
-  /** Ends its agent and removes the account with its home. Its clients have to be closed before. */
+  /** Ends what it runs and removes the account with its home. Its clients have to be closed before. */
   remove(): Promise<void>;
 }
 
@@ -56,10 +56,11 @@ export function addAccount(
   write(".ssh/authorized_keys", host.publicKey);
 
   const remove = async () => {
-    await endAgents(root);
+    await endProcessesOf(uid!);
     await deleteAccount(name);
     rmSync(base, { recursive: true, force: true });
-    removeSockets(uid!);
+    // Where an agent's own folder is too deep for a socket, it makes this one.
+    rmSync(join(tmpdir(), `paseo-ssh-agent-${uid}`), { recursive: true, force: true });
   };
   return { name, home, root, write, options: { user: name, root: undefined }, remove };
 }
@@ -74,10 +75,4 @@ async function deleteAccount(name: string): Promise<void> {
       await delay(REMOVE_WAIT_MS);
     }
   }
-}
-
-/** Where an agent's own folder is too deep for a socket, its sockets are in the temporary folder. */
-function removeSockets(uid: number): void {
-  const name = `paseo-ssh-agent-${uid}`;
-  if (readdirSync(tmpdir()).includes(name)) rmSync(join(tmpdir(), name), { recursive: true });
 }

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 
 /**
@@ -55,6 +55,11 @@ export async function killAgents(root: string): Promise<void> {
 export async function endAgents(root: string): Promise<void> {
   await killAgents(root);
   await kill(allProcesses().filter((pid) => workingFolder(pid).startsWith(`${root}/workspaces/`)));
+}
+
+/** Ends all processes of an account that the test has made. */
+export async function endProcessesOf(uid: number): Promise<void> {
+  await kill(allProcesses().filter((pid) => statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid === uid));
 }
 
 async function kill(pids: number[]): Promise<void> {

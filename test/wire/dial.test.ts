@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { DialLineReader, MAX_DIAL_LINE_BYTES, parseDialReply, parseDialRequest } from "../../src/wire/dial.ts";
+import { DialLineReader, MAX_DIAL_LINE_BYTES, parseDialReply } from "../../src/wire/dial.ts";
+import { parseDialRequest } from "../../src/wire/dial-request.ts";
 import { pieces } from "./frames.ts";
 
 describe("the line reader", () => {

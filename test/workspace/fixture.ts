@@ -6,7 +6,7 @@ import { type Readable, Transform } from "node:stream";
 import { afterEach } from "vitest";
 import { type MaterializeInput, type MaterializeResult, materialize } from "../../remote-agent/materialize/index.ts";
 import { type SourceManifest, SourceManifestSchema } from "../../src/wire/source.ts";
-import { type SourceHave, SourceHaveSchema } from "../../src/wire/source-have.ts";
+import type { SourceHave } from "../../src/wire/source-have.ts";
 import { openDirectorySource, sourceKey } from "../../src/workspace/index.ts";
 
 /** A laptop and a host in one temporary folder: local directories, the host's caches, and workspaces on the host. */
@@ -69,7 +69,7 @@ export class Fixture {
     const { transfer = {}, ...rest } = more;
     const input = this.input({ kind: "directory", key: sourceKey(path) }, rest);
     input.supply ??= async (have) => {
-      transfer.have = SourceHaveSchema.parse(JSON.parse(JSON.stringify(have)));
+      transfer.have = JSON.parse(JSON.stringify(have)) as SourceHave;
       const source = await openDirectorySource(path, input.placement, transfer.have, input.signal, input.progress);
       transfer.manifest = SourceManifestSchema.parse(JSON.parse(JSON.stringify(source.manifest)));
       return { manifest: transfer.manifest, stream: rechunked(source.stream, transfer) };

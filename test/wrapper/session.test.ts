@@ -5,9 +5,9 @@ import { newSession } from "../../src/wrapper/session.ts";
 
 describe("a session's name", () => {
   it("is what the wire takes, and never the same", () => {
-    const schema = AGENT_SIDE.accepts[FrameType.Request]();
+    const check = AGENT_SIDE.accepts[FrameType.Request];
     const names = Array.from({ length: 1000 }, newSession);
-    for (const session of names) expect(schema.safeParse({ op: "abandon", session }).success).toBe(true);
+    for (const session of names) expect(check({ op: "abandon", session })).toEqual({ op: "abandon", session });
     expect(new Set(names).size).toBe(names.length);
   });
 });

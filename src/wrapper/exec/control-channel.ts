@@ -1,12 +1,10 @@
 import { fstatSync } from "node:fs";
 import { Socket } from "node:net";
-import { type CommandRuntimeMessageDecoder, createCommandRuntimeMessageDecoder } from "../../contract/decoder.ts";
-import {
-  type CommandRuntimeControl,
-  CommandRuntimeControlSchema,
-  type CommandRuntimeSpawnEnvelope,
-} from "../../contract/process.ts";
-import { RuntimeError } from "../../wire/errors.ts";
+import { acceptsControl } from "../../contract/accept.ts";
+import { type CommandRuntimeMessageDecoder, createMessageDecoder } from "../../contract/message-decoder.ts";
+import type { CommandRuntimeControl, CommandRuntimeSpawnEnvelope } from "../../contract/process.ts";
+import { type ErrorCode, RuntimeError } from "../../wire/errors.ts";
+import { loadBundle } from "../bundles.ts";
 import { readSome, tryRead } from "../synchronous-io.ts";
 
 /** A spawn line carries a whole environment and argv; the kernel would not take more than this, in bytes. */
@@ -29,7 +27,7 @@ export class ControlChannel {
 
   constructor(fd: number) {
     this.#fd = fd;
-    this.#decoder = createCommandRuntimeMessageDecoder(CommandRuntimeControlSchema, {
+    this.#decoder = createMessageDecoder(parseControl, {
       maxFrameBytes: MAX_SPAWN_LINE_BYTES,
       code: "control-invalid",
     });
@@ -162,6 +160,12 @@ export class ControlChannel {
     this.#failed = true;
     this.#fail(RuntimeError.from(error));
   }
+}
+
+function parseControl(value: unknown, code: ErrorCode): CommandRuntimeControl {
+  if (acceptsControl(value)) return value;
+  const { parseCommandRuntimeMessage, CommandRuntimeControlSchema } = loadBundle("contract");
+  return parseCommandRuntimeMessage(CommandRuntimeControlSchema, value, code);
 }
 
 function asSpawnError(error: unknown): RuntimeError {

@@ -1,9 +1,11 @@
 import { closeSync } from "node:fs";
-import { encodeCommandRuntimeMessage } from "../../contract/encode.ts";
-import { type CommandRuntimeProcessEvent, CommandRuntimeProcessEventSchema } from "../../contract/process.ts";
+import type { CommandRuntimeProcessEvent } from "../../contract/process.ts";
 import { writeAll } from "../synchronous-io.ts";
 
-/** Descriptor 4: the events that Paseo reads. Whatever happens, nothing follows `exit` or `error`. */
+/**
+ * Descriptor 4: the events that Paseo reads. Whatever happens, nothing follows `exit` or `error`. The objects below
+ * have their keys in the order of the contract, so that their JSON is the exact line.
+ */
 export class EventChannel {
   readonly #fd: number;
   #finished = false;
@@ -35,7 +37,7 @@ export class EventChannel {
   }
 
   #write(event: CommandRuntimeProcessEvent): void {
-    if (!this.#finished) writeAll(this.#fd, encodeCommandRuntimeMessage(CommandRuntimeProcessEventSchema, event));
+    if (!this.#finished) writeAll(this.#fd, `${JSON.stringify(event)}\n`);
   }
 
   #finish(): void {

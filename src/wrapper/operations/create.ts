@@ -6,8 +6,8 @@ import { callLifecycle, type Suppliers } from "../call.ts";
 import type { RuntimeContext } from "../context.ts";
 import { requireHelper, supplyHelper, workspaceShape } from "../helper.ts";
 import { readLifecycleRequest } from "../lifecycle-request.ts";
+import { encodeLifecycleResponse } from "../lifecycle-response.ts";
 import { newSession } from "../session.ts";
-import { encode } from "./lifecycle.ts";
 
 /** Creates a workspace. The host is asked first: when the workspace is there already, the local source is not read. */
 export async function create(workspaceId: string): Promise<string> {
@@ -22,7 +22,7 @@ export async function create(workspaceId: string): Promise<string> {
   const helper = requireHelper(context.options);
   const abort = new AbortController();
   try {
-    return encode(
+    return encodeLifecycleResponse(
       await callLifecycle(
         context,
         { ...(await createRequest(input, request.runtimeInstanceId)), ...workspaceShape(context.options, helper) },

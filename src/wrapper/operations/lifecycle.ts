@@ -1,12 +1,8 @@
-import { encodeCommandRuntimeMessage } from "../../contract/encode.ts";
-import {
-  type CommandRuntimeLifecycleResponse,
-  CommandRuntimeLifecycleResponseSchema,
-} from "../../contract/lifecycle.ts";
 import type { Invocation } from "../arguments.ts";
 import { callLifecycle } from "../call.ts";
 import { findHelper, supplyHelper, workspaceShape } from "../helper.ts";
 import { readLifecycleRequest } from "../lifecycle-request.ts";
+import { encodeLifecycleResponse } from "../lifecycle-response.ts";
 
 /** The operations that ask the agent one question and print its answer. */
 
@@ -32,17 +28,21 @@ async function inspectOrResume(op: "inspect" | "resume", workspaceId: string): P
   const helper = findHelper(context.options);
   const shape = workspaceShape(context.options, helper);
   const { runtimeInstanceId } = request;
-  return encode(await callLifecycle(context, { op, workspaceId, runtimeInstanceId, ...shape }, supplyHelper(helper)));
+  return encodeLifecycleResponse(
+    await callLifecycle(context, { op, workspaceId, runtimeInstanceId, ...shape }, supplyHelper(helper)),
+  );
 }
 
 async function pauseOrDestroy(op: "pause" | "destroy", workspaceId: string): Promise<string> {
   const { request, context } = readLifecycleRequest();
-  return encode(await callLifecycle(context, { op, workspaceId, runtimeInstanceId: request.runtimeInstanceId }));
+  return encodeLifecycleResponse(
+    await callLifecycle(context, { op, workspaceId, runtimeInstanceId: request.runtimeInstanceId }),
+  );
 }
 
 async function reconcile(): Promise<string> {
   const { request, context } = readLifecycleRequest();
-  return encode(
+  return encodeLifecycleResponse(
     await callLifecycle(context, {
       op: "reconcile",
       runtimeInstanceId: request.runtimeInstanceId,
@@ -57,8 +57,4 @@ async function signal(workspaceId: string, execId: string, name: string): Promis
   const { runtimeInstanceId } = request;
   await callLifecycle(context, { op: "signal", workspaceId, runtimeInstanceId, execId, signal: name });
   return "";
-}
-
-export function encode(response: CommandRuntimeLifecycleResponse): string {
-  return encodeCommandRuntimeMessage(CommandRuntimeLifecycleResponseSchema, response);
 }
