@@ -35,7 +35,7 @@ export interface AgentConfig {
 const PRUNE_MS = 60_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** How often the agent looks whether it still has its name, in ms: its root may have been removed. */
-const NAME_CHECK_MS = 5000;
+const NAME_CHECK_MS = 2000;
 
 /** The agent: one per account and root. Serves connections until there is nothing left to do. */
 export class Agent {

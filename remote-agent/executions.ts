@@ -104,7 +104,8 @@ export class Executions {
             // A full disk must not keep the exit from the client. The live record stays, so the id is not used again.
             console.error(new Date().toISOString(), error);
           }
-          group?.remove();
+          // Removing a control group waits for the kernel's readers; the client need not.
+          if (group !== undefined) setTimeout(() => group.remove(), GROUP_REMOVAL_MS);
         },
         () => this.#forget(executionKey, request.session),
       );

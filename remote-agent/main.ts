@@ -1,4 +1,4 @@
-import { writeSync } from "node:fs";
+import { closeSync, writeSync } from "node:fs";
 import * as z from "zod/mini";
 import { RuntimeError } from "../src/wire/errors.ts";
 import { Agent } from "./agent.ts";
@@ -42,6 +42,7 @@ async function main(): Promise<void> {
 function answer(value: unknown): void {
   try {
     writeSync(READY_FD, `${JSON.stringify(value)}\n`);
+    closeSync(READY_FD);
   } catch {
     // The bootstrap is gone; whoever comes next finds the socket.
   }

@@ -16,7 +16,7 @@ export { encodeCommandRuntimeMessage } from "./encode.ts";
 export { createCommandRuntimeProcessEventDecoder } from "./event-order.ts";
 export * from "./lifecycle.ts";
 export { MAX_LIFECYCLE_REQUEST_BYTES, parseLifecycleRequest } from "./lifecycle-request.ts";
-export { EnvironmentSchema, type JsonValue } from "./maps.ts";
+export type { JsonValue } from "./maps.ts";
 export { type CommandRuntimeMessageSchema, parseCommandRuntimeMessage } from "./parse.ts";
 export * from "./process.ts";
 export { COMMAND_RUNTIME_PROTOCOL_VERSION } from "./version.ts";

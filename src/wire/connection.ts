@@ -214,6 +214,6 @@ function checkJsonFrame<Checks extends FrameChecks>(
   try {
     return { type, value: check(value) } as FramesOf<Checks>;
   } catch (error) {
-    throw violation(`a ${FrameType[type]} frame is malformed (${(error as Error).message})`);
+    throw violation(`a ${FrameType[type]} frame is malformed at ${(error as Error).message}`);
   }
 }

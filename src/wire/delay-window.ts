@@ -11,43 +11,53 @@ import { MIN_WINDOW_BYTES, STREAM_WINDOW_BYTES } from "./limits.ts";
  */
 
 /** Queueing delay that a stream lets itself cause, in ms. RFC 6817 allows 100; here a person types on the same link. */
-const TARGET_MS = 8;
-const INITIAL_WINDOW_BYTES = 256 * 1024;
+const TARGET_MS = 6;
+const INITIAL_WINDOW_BYTES = MIN_WINDOW_BYTES;
 /** A time is taken each time so many bytes have been sent. */
 const MARK_BYTES = 16 * 1024;
 /** The shortest time is forgotten after one to two of these, in ms, since routes change. */
 const BASE_PERIOD_MS = 30_000;
 /** Largest part of the acknowledged bytes by which the window shrinks. */
-const MAX_DECREASE = 0.5;
+const MAX_DECREASE = 0.25;
 
-export class DelayWindow {
+/** Decides how much of a stream may be sent and not acknowledged. */
+export interface SendWindow {
+  /** Bytes. */
+  readonly size: number;
+  /** Everything before `offset` has been sent. */
+  sent(offset: number): void;
+  /**
+   * @param offset everything before it has been acknowledged
+   * @param count how many bytes that are newly so
+   */
+  acknowledged(offset: number, count: number): void;
+  /** Another connection may be another route. */
+  reset(): void;
+}
+
+export class DelayWindow implements SendWindow {
   readonly #now: () => number;
   #size = INITIAL_WINDOW_BYTES;
   #marks: { offset: number; at: number }[] = [];
   #base = Number.POSITIVE_INFINITY;
   #previousBase = Number.POSITIVE_INFINITY;
   #basePeriodEnd = 0;
+  #starting = true;
 
   /** @param now a clock in ms, for tests */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
-  /** Bytes that may be sent and not acknowledged. */
   get size(): number {
     return this.#size;
   }
 
-  /** Everything before `offset` has been sent. */
   sent(offset: number): void {
     const last = this.#marks.at(-1);
     if (last === undefined || offset - last.offset >= MARK_BYTES) this.#marks.push({ offset, at: this.#now() });
   }
 
-  /**
-   * @param offset everything before it has been acknowledged
-   * @param count how many bytes that are newly so
-   */
   acknowledged(offset: number, count: number): void {
     let covered = 0;
     while (covered < this.#marks.length && this.#marks[covered]!.offset <= offset) covered += 1;
@@ -59,9 +69,9 @@ export class DelayWindow {
     this.#adjust(delay - Math.min(this.#base, this.#previousBase), count);
   }
 
-  /** Another connection may be another route. */
   reset(): void {
     this.#marks = [];
+    this.#starting = true;
     this.#base = Number.POSITIVE_INFINITY;
     this.#previousBase = Number.POSITIVE_INFINITY;
   }
@@ -75,10 +85,18 @@ export class DelayWindow {
     this.#base = Math.min(this.#base, delay);
   }
 
-  /** Doubles in each round trip while there is hardly a queue; then steers towards the target. */
+  /**
+   * Doubles in each round trip until there is a queue for the first time; then grows by up to an eighth in each, and
+   * shrinks by up to a quarter: what it does is seen only a round trip later, and more would swing.
+   */
   #adjust(queueMs: number, count: number): void {
     const offTarget = (TARGET_MS - queueMs) / TARGET_MS;
-    const change = offTarget > 0.5 ? count : Math.max(offTarget, -MAX_DECREASE) * count;
+    if (offTarget < 0.5) this.#starting = false;
+    let change = count;
+    if (!this.#starting) {
+      const growth = count / 8 + (MIN_WINDOW_BYTES / 2) * (count / this.#size);
+      change = offTarget > 0 ? offTarget * growth : Math.max(offTarget, -1) * MAX_DECREASE * count;
+    }
     this.#size = Math.min(STREAM_WINDOW_BYTES, Math.max(MIN_WINDOW_BYTES, this.#size + change));
   }
 }

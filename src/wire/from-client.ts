@@ -1,9 +1,6 @@
 import * as z from "zod/mini";
-import {
-  CommandRuntimePlacementIntentSchema,
-  CommandRuntimeStdioSchema,
-  EnvironmentSchema,
-} from "../contract/index.ts";
+import { CommandRuntimePlacementIntentSchema, CommandRuntimeStdioSchema } from "../contract/index.ts";
+import { EnvironmentSchema } from "../contract/maps.ts";
 import { errorDataOf, seqOf } from "./checks.ts";
 import { type FramesOf, FrameType, type WireSide } from "./frame.ts";
 import { count, ErrorDataSchema, name, text } from "./pieces.ts";
@@ -129,6 +126,6 @@ function bySchema<Schema extends z.ZodMiniType>(schema: Schema): (value: unknown
     const result = schema.safeParse(value);
     if (result.success) return result.data;
     const issue = result.error.issues[0];
-    throw new Error(`${issue?.path.join(".") || "its root"}: ${issue?.code ?? "unknown"}`);
+    throw new Error(`${issue?.path.join(".") || "its root"} (${issue?.code ?? "unknown"})`);
   };
 }

@@ -1,5 +1,5 @@
 import type { WireConnection } from "./connection.ts";
-import { DelayWindow } from "./delay-window.ts";
+import { DelayWindow, type SendWindow } from "./delay-window.ts";
 import { FrameType, type StreamId, violation } from "./frame.ts";
 import { KeptBytes } from "./kept-bytes.ts";
 import { ACKNOWLEDGE_STEP_BYTES, MAX_DATA_BYTES, MESSAGE_WINDOW, STREAM_WINDOW_BYTES } from "./limits.ts";
@@ -21,7 +21,7 @@ export class OutgoingStream {
   readonly #kept = new KeptBytes();
   /** Offset up to which the present connection has the stream. */
   #sent = 0;
-  readonly #window = new DelayWindow();
+  readonly #window: SendWindow;
   #endSent = false;
   #finished = false;
   #refused = false;
@@ -34,8 +34,10 @@ export class OutgoingStream {
   /** Called once, when the stream has become `settled`. */
   onSettled: () => void = () => {};
 
-  constructor(id: StreamId) {
+  /** @param window how much may be on the way */
+  constructor(id: StreamId, window: SendWindow = new DelayWindow()) {
     this.#id = id;
+    this.#window = window;
   }
 
   get full(): boolean {

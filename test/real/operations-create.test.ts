@@ -266,4 +266,20 @@ describeReal("describe and create", () => {
     expect((await client.inspect("environment")).state.lifecycleEnvironment.GREETING).toBeUndefined();
     expect((await shaped.inspect("environment")).state.lifecycleEnvironment).toEqual(state.lifecycleEnvironment);
   });
+
+  it("shows progress to a person at a terminal, and to nobody else", async () => {
+    const root = host.path("another-root");
+    const person = host.client({ root });
+    const input = person.createInput("person", { kind: "git", url, revision: "" });
+    write(host.path("request.json"), JSON.stringify(person.request(input)));
+    const words = [process.execPath, person.launcher, "create", "--workspace-id", "person"].map((word) => `'${word}'`);
+    const command = `${words.join(" ")} <'${host.path("request.json")}' >'${host.path("answer.json")}'`;
+    const shown = execFileSync("script", ["--quiet", "--return", "--command", command, "/dev/null"], {
+      env: person.env,
+      encoding: "utf8",
+    });
+    expect(shown).toMatch(/^Putting the agent on 127\.0\.0\.1 .*\r\n(?:[^\n]+…\r\n)+$/);
+    expect(JSON.parse(readFileSync(host.path("answer.json"), "utf8")).materializedFreshContent).toBe(true);
+    expect(await person.operation(["create", "--workspace-id", "person"], input)).toMatchObject({ stderr: "" });
+  });
 });

@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, truncateSync, watch, writeFileSync } from "node:fs";
+import { mkdirSync, statSync, truncateSync, watch, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { BuildHost, failureCode, namesIn } from "../support/build-host.ts";
@@ -6,6 +6,7 @@ import { describeReal } from "../support/requirements.ts";
 import type { RuntimeClient } from "../support/runtime.ts";
 import { commit, git, write } from "../workspace/fixture.ts";
 
+/** More than is sent until a test has noticed that it began. */
 const LARGE_BYTES = 4 * 1024 ** 3;
 
 describeReal("a create that fails", () => {
@@ -45,11 +46,11 @@ describeReal("a create that fails", () => {
   });
 
   /** Sparse, so it costs nothing here; on its way it takes long enough to be interrupted. */
-  function largeFolder(): string {
+  function largeFolder(bytes = LARGE_BYTES): string {
     const path = host.path(host.newName("large"));
     mkdirSync(path);
     writeFileSync(join(path, "zeros"), "");
-    truncateSync(join(path, "zeros"), LARGE_BYTES);
+    truncateSync(join(path, "zeros"), bytes);
     return path;
   }
 
@@ -80,18 +81,28 @@ describeReal("a create that fails", () => {
     expect(await client.inspect("large")).toEqual({ status: "missing" });
   });
 
-  it("is cleaned up by the next agent when the agent is killed in the middle of an upload", async () => {
+  it("is cleaned up and repeated by the next agent when the agent is killed in the middle of an upload", async () => {
     await client.inspect("large");
-    const path = largeFolder();
-    const failed = client.operation(
-      ["create", "--workspace-id", "large"],
-      client.createInput("large", { kind: "directory", path }),
-    );
+    const input = client.createInput("large", { kind: "directory", path: largeFolder() });
+    const wrapper = client.start(["create", "--workspace-id", "large"], JSON.stringify(client.request(input)));
     await uploading();
-    rmSync(path, { recursive: true });
+    const [left] = host.workspaceFolders();
     await host.killAgents();
-    // The operation is repeated over a fresh agent, and says what has become of its source.
-    expect(failureCode(await failed)).toBe("source-missing");
-    expect(await client.inspect("large")).toEqual({ status: "missing" });
+    await changed(() => host.workspaceFolders().some((name) => name !== left));
+    expect(host.workspaceFolders()).not.toContain(left);
+    process.kill(-wrapper.pid, "SIGKILL");
+    await changed(() => host.workspaceFolders().length === 0);
+  });
+
+  it("is repeated when the connection is lost in the middle of an upload", async () => {
+    const bytes = 256 * 1024 ** 2;
+    await client.inspect("large");
+    const created = client.create("large", { kind: "directory", path: largeFolder(bytes) });
+    await uploading();
+    host.sshd.killSessions();
+    const { materializedFreshContent, placement } = await created;
+    expect(materializedFreshContent).toBe(true);
+    expect(statSync(join(placement.cwd, "zeros")).size).toBe(bytes);
+    await client.destroy("large");
   });
 });

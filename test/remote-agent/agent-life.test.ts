@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { FrameType, StreamId } from "../../src/wire/frame.ts";
 import { bundleProgram } from "../support/bundle.ts";
 import { AgentProcess } from "./agent-process.ts";
 import { ask, Client, execRequest, statusOf } from "./client.ts";
@@ -98,12 +99,12 @@ describe("the life of an agent", () => {
     const fresh = await AgentProcess.start(program, { root: old.root, takeOver: true, build: "another" });
     expect(fresh.answer).toMatchObject({ type: "ready" });
     expect(await statusOf(fresh)).toMatchObject({ pid: fresh.pid, build: "another" });
-    client.connection.sendData(0, 0, Buffer.from("still there\n"));
+    client.connection.sendData(StreamId.Stdin, 0, Buffer.from("still there\n"));
     await client.until(() => client.output().toString() === "still there\n");
     await spare.end();
-    client.connection.sendMark(18, 0, 12);
+    client.connection.sendMark(FrameType.End, StreamId.Stdin, 12);
     await client.event("exit");
-    for (const { seq } of client.events) client.connection.sendJson(7, { seq });
+    for (const { seq } of client.events) client.connection.sendJson(FrameType.EventAcknowledge, { seq });
     await client.end();
     client.connection.destroy();
     expect(await old.exited).toEqual([0, null]);

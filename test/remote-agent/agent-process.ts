@@ -1,14 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, realpathSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
 import { Layout } from "../../remote-agent/layout.ts";
 import { contentFolder, writeRecord } from "../../remote-agent/workspace-record.ts";
-import { scratchFolder } from "../support/scratch-folder.ts";
 
 /** A real agent in a process of its own, with a root folder of its own; killed when the test is over. */
 
@@ -20,6 +20,8 @@ export interface AgentSettings {
   idleMs?: number;
   takeOver?: boolean;
   build?: string;
+  /** When the agent is killed and its folder removed: when this test is over, unless somebody else sees to it. */
+  cleanUp?: (action: () => void) => void;
 }
 
 export class AgentProcess {
@@ -34,7 +36,8 @@ export class AgentProcess {
 
   /** @param program the bundle of remote-agent/main.ts */
   static async start(program: string, settings: AgentSettings = {}): Promise<AgentProcess> {
-    const root = settings.root ?? join(realpathSync(scratchFolder()), "root");
+    const cleanUp = settings.cleanUp ?? onTestFinished;
+    const root = settings.root ?? join(newFolder(cleanUp), "root");
     const socketFolder = join(root, "run");
     const config = {
       root,
@@ -50,7 +53,7 @@ export class AgentProcess {
       stdio: ["ignore", "ignore", "pipe", "pipe"],
       detached: true,
     });
-    onTestFinished(() => {
+    cleanUp(() => {
       child.kill("SIGKILL");
     });
     const exited = once(child, "exit") as Promise<[number | null, NodeJS.Signals | null]>;
@@ -115,4 +118,10 @@ export class AgentProcess {
   folderOf(workspaceId: string): string {
     return new Layout(this.root).workspace(workspaceId);
   }
+}
+
+function newFolder(cleanUp: (action: () => void) => void): string {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "psr-agent-")));
+  cleanUp(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+  return folder;
 }

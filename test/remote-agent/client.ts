@@ -3,7 +3,13 @@ import type { Socket } from "node:net";
 import { type ConnectionHandler, WireConnection } from "../../src/wire/connection.ts";
 import { RuntimeError } from "../../src/wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId } from "../../src/wire/frame.ts";
-import { type AgentFrame, CLIENT_SIDE, type WireEvent, type WireResponse } from "../../src/wire/from-agent.ts";
+import {
+  type AgentFrame,
+  CLIENT_SIDE,
+  type WireEvent,
+  type WireNeed,
+  type WireResponse,
+} from "../../src/wire/from-agent.ts";
 import type { ExecRequest, WireRequest } from "../../src/wire/from-client.ts";
 import { type AgentProcess, INSTANCE } from "./agent-process.ts";
 
@@ -14,6 +20,7 @@ export class Client implements ConnectionHandler<AgentFrame> {
   readonly responses: WireResponse[] = [];
   readonly events: { seq: number; body: WireEvent }[] = [];
   readonly marks: { type: MarkFrameType; stream: StreamId; offset: number }[] = [];
+  readonly needs: WireNeed[] = [];
   readonly controlAcknowledgements: number[] = [];
   readonly received: Record<number, Buffer[]> = { [StreamId.Stdout]: [], [StreamId.Stderr]: [] };
   ended = false;
@@ -68,6 +75,7 @@ export class Client implements ConnectionHandler<AgentFrame> {
   onJson(frame: AgentFrame): void {
     if (frame.type === FrameType.Response) this.responses.push(frame.value);
     else if (frame.type === FrameType.Event) this.events.push(frame.value);
+    else if (frame.type === FrameType.Need) this.needs.push(frame.value);
     else if (frame.type === FrameType.ControlAcknowledge) this.controlAcknowledgements.push(frame.value.seq);
     this.#wake();
   }

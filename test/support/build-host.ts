@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { agentPidsOf, endAgents, isRunning, killAgents } from "./processes.ts";
+import { agentPidsOf, endAgents, endWrappers, isRunning, killAgents } from "./processes.ts";
 import { type ExecResult, type OperationResult, RuntimeClient } from "./runtime.ts";
 import { type Sshd, type SshdOptions, startSshd } from "./sshd.ts";
 
@@ -88,6 +88,7 @@ export class BuildHost {
   }
 
   async stop(): Promise<void> {
+    for (const { brokerFolder } of this.#clients) await endWrappers(brokerFolder);
     await Promise.all(this.#clients.map((client) => client.close()));
     for (const root of this.#roots) await endAgents(root);
     await this.sshd.stop();

@@ -57,6 +57,18 @@ export async function endAgents(root: string): Promise<void> {
   await kill(allProcesses().filter((pid) => workingFolder(pid).startsWith(`${root}/workspaces/`)));
 }
 
+/** Ends wrappers that still run, which would start a new broker when theirs ends. */
+export async function endWrappers(brokerFolder: string): Promise<void> {
+  const variable = `PASEO_SSH_RUNTIME_DIR=${brokerFolder}`;
+  await kill(
+    allProcesses().filter(
+      (pid) =>
+        commandLine(pid)[1]?.endsWith("/paseo-ssh-runtime.cjs") &&
+        wordsOf(pid, "environ").some((word) => word === variable),
+    ),
+  );
+}
+
 /** Ends all processes of an account that the test has made. */
 export async function endProcessesOf(uid: number): Promise<void> {
   await kill(allProcesses().filter((pid) => statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid === uid));
@@ -81,8 +93,12 @@ function allProcesses(): number[] {
 }
 
 function commandLine(pid: number): string[] {
+  return wordsOf(pid, "cmdline");
+}
+
+function wordsOf(pid: number, file: "cmdline" | "environ"): string[] {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    return readFileSync(`/proc/${pid}/${file}`, "utf8").split("\0");
   } catch {
     return [];
   }

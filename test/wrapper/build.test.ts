@@ -111,11 +111,11 @@ describe("what a bundle may hold", () => {
     }
   });
 
-  test("an operation may use zod/mini with the English messages, and the broker loads ssh2 when it runs", async ({
+  test("the contract may use zod/mini with the English messages, and the broker loads ssh2 when it runs", async ({
     copy,
   }) => {
     copy.write(
-      "src/wrapper/operations/lifecycle.ts",
+      "src/wrapper/contract-bundle.ts",
       [
         'import * as z from "zod/mini";',
         'import en from "zod/v4/locales/en.js";',
@@ -125,9 +125,9 @@ describe("what a bundle may hold", () => {
     );
     copy.write("src/broker/main.ts", 'import { Client } from "ssh2";\nconsole.log(typeof new Client().connect);\n');
     expect(await copy.run("scripts/build.mjs")).toMatchObject({ code: 0, stderr: "" });
-    expect((await runNode([join(copy.root, "dist/lifecycle.cjs")])).stdout).toBe('Unrecognized key: "b"\n');
+    expect((await runNode([join(copy.root, "dist/contract.cjs")])).stdout).toBe('Unrecognized key: "b"\n');
     expect((await runNode([join(copy.root, "dist/broker.cjs")])).stdout).toBe("function\n");
-    expect(copy.read("dist/lifecycle.cjs").length).toBeLessThan(60_000);
+    expect(copy.read("dist/contract.cjs").length).toBeLessThan(60_000);
   });
 
   test("the bootstrap parses on old Node: no syntax after ES2015, no node: prefix", async ({ copy }) => {
