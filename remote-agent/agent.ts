@@ -33,6 +33,8 @@ export interface AgentConfig {
 
 /** How often control groups are looked through whose last process has ended by itself, in ms. */
 const PRUNE_MS = 60_000;
+/** How long clients get to take the ends of their executions when the agent is told to stop, in ms. */
+const FAREWELL_MS = 1000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** How often the agent looks whether it still has its name, in ms: its root may have been removed. */
 const NAME_CHECK_MS = 2000;
@@ -131,8 +133,16 @@ export class Agent {
     this.#watchIdle();
   }
 
+  /** Ends what runs, tells the clients how it ended as far as they listen, and exits. */
+  async stop(): Promise<void> {
+    this.#claim.release();
+    await this.#executions.stop(FAREWELL_MS);
+    this.#exit();
+  }
+
   #exit(): void {
     this.#claim.release();
+    this.#executions.prune();
     this.#onExit();
   }
 }

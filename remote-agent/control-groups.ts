@@ -97,6 +97,7 @@ export class ControlGroups {
       for (const execution of subfolders(workspace)) new ControlGroup(execution).remove();
       if (subfolders(workspace).length === 0) new ControlGroup(workspace).remove();
     }
+    if (subfolders(this.#base).length === 0) new ControlGroup(this.#base).remove();
   }
 }
 

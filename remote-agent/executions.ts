@@ -215,6 +215,15 @@ export class Executions {
     return elsewhere ? live.agentSocket : undefined;
   }
 
+  /**
+   * Ends all executions.
+   * @param farewellMs how long their clients get to take how they ended
+   */
+  async stop(farewellMs: number): Promise<void> {
+    await Promise.all([...this.#byKey.values()].map((execution) => execution.terminate()));
+    await waitUntilGone(() => this.#byKey.size === 0, farewellMs);
+  }
+
   /** Control groups in which nothing runs any more go away. */
   prune(): void {
     this.#groups?.prune();

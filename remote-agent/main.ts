@@ -34,6 +34,7 @@ async function main(): Promise<void> {
     answer({ type: "error", error: RuntimeError.from(error).toData() });
     process.exit(1);
   }
+  process.once("SIGTERM", () => void agent?.stop());
   answer({ type: agent === undefined ? "other" : "ready", pid: process.pid });
   await agent?.ended;
   process.exit(0);

