@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { securePrivateFolder } from "../src/wire/private-folder.ts";
 import { type Claim, claimName } from "../src/wire/rendezvous.ts";
 import { readAccountEnvironment } from "./account.ts";
+import { collectUnused } from "./collect.ts";
 import { ControlGroups } from "./control-groups.ts";
 import { Executions } from "./executions.ts";
 import { HelperStore } from "./helper.ts";
@@ -97,8 +98,12 @@ export class Agent {
     });
     setInterval(() => this.#checkName(), NAME_CHECK_MS).unref();
     setInterval(() => executions.prune(), PRUNE_MS).unref();
-    setInterval(() => void emptyOldTrash(layout).catch(report), DAY_MS).unref();
-    void emptyOldTrash(layout).catch(report);
+    const tidy = () => {
+      void emptyOldTrash(layout).catch(report);
+      void collectUnused(layout, [config.agentFolder, ...helpers.inUse()]).catch(report);
+    };
+    setInterval(tidy, DAY_MS).unref();
+    tidy();
     writeJsonAtomically(
       join(config.socketFolder, `${config.socketName}.json`),
       { pid: process.pid, build: config.build, startedAt },

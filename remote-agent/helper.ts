@@ -1,5 +1,15 @@
 import { createHash, randomBytes } from "node:crypto";
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { RuntimeError } from "../src/wire/errors.ts";
@@ -23,6 +33,11 @@ export class HelperStore {
   /** @param root the folder `helper` of this runtime's root */
   constructor(root: string) {
     this.#root = root;
+  }
+
+  /** Folders of the helpers that this agent has handed out. */
+  inUse(): string[] {
+    return [...this.#ready].map((sha256) => join(this.#root, sha256));
   }
 
   folder(helper: HelperIdentity): string {
@@ -105,6 +120,8 @@ export class HelperStore {
         writeFileAtomically(path, launcher, { durable: false, mode: 0o700 });
       }
     }
+    // Its age says how long it has been out of use (collect.ts).
+    utimesSync(this.folder(helper), new Date(), new Date());
     this.#ready.add(helper.sha256);
   }
 }

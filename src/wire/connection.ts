@@ -189,13 +189,16 @@ export class WireConnection<Checks extends FrameChecks = FrameChecks> {
     this.#handler.onClose(error);
   }
 
-  /** Lets a Fatal frame leave, which a peer that reads nothing could put off without end. */
+  /**
+   * Lets a Fatal frame leave, and takes what the other side sends until it has read that: a write to a socket that is
+   * gone would make it lose what it has not read. A peer that does neither is given up.
+   */
   #destroySoon(): void {
-    const destroy = () => this.#socket.destroy();
-    const timer = setTimeout(destroy, FAREWELL_DEADLINE_MS);
+    const timer = setTimeout(() => this.#socket.destroy(), FAREWELL_DEADLINE_MS);
     timer.unref();
     this.#socket.once("close", () => clearTimeout(timer));
-    this.#socket.end(destroy);
+    this.#socket.end();
+    this.#socket.resume();
   }
 }
 

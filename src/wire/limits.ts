@@ -24,5 +24,5 @@ export const MESSAGE_WINDOW = 256;
 /** Milliseconds within which the other side has to send its whole preamble once it has sent a first byte. */
 export const PREAMBLE_DEADLINE_MS = 10_000;
 
-/** Milliseconds that a Fatal frame gets to leave before the stream is destroyed. */
+/** Milliseconds in which the other side has to read a Fatal frame and close before the stream is destroyed. */
 export const FAREWELL_DEADLINE_MS = 5000;
