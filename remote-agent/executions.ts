@@ -9,7 +9,7 @@ import { Execution } from "./execution.ts";
 import { ExecutionRecords, type LiveRecord } from "./execution-records.ts";
 import { launchWithPipes } from "./pipes-workload.ts";
 import { ProcessTree } from "./process-tree.ts";
-import { isAlive, type ProcessIdentity, waitUntilGone } from "./processes.ts";
+import { isAlive, type ProcessIdentity, startTimeOf, waitUntilGone } from "./processes.ts";
 import { findProgram, resolveCwd } from "./program.ts";
 import { signalNumber } from "./signals.ts";
 import { launchWithTerminal } from "./terminal-workload.ts";
@@ -253,7 +253,8 @@ export async function sweepLostExecutions(workspaceFolder: string): Promise<void
   for (const live of records.listLive()) {
     if (isAlive(agentOf(live))) continue;
     // A control group holds nothing but this execution; a bare pid counts only while its start time is the same.
-    if (live.controlGroup !== undefined || isAlive(live)) await treeOf(live).kill(KILL_LIMIT_MS);
+    if (live.controlGroup !== undefined || startTimeOf(live.pid) === live.startTime)
+      await treeOf(live).kill(KILL_LIMIT_MS);
     if (live.controlGroup !== undefined) new ControlGroup(live.controlGroup).remove();
     records.markEnded(live.execId, "lost");
   }

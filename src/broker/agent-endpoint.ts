@@ -8,6 +8,8 @@ import { SpareChannel } from "./spare-channel.ts";
 
 /** Channels that are kept open and unused, so that a dial costs no round trip. */
 const SPARE_CHANNELS = 4;
+/** How long after a spare channel was taken another one is opened, in ms. */
+const REFILL_DELAY_MS = 50;
 /** Channel openings under way at once on one connection. */
 const OPENINGS_AT_ONCE = 16;
 
@@ -22,6 +24,7 @@ export class AgentEndpoint {
   #spares: SpareChannel[] = [];
   #refilling = 0;
   #closed = false;
+  #refillTimer: NodeJS.Timeout | undefined;
 
   constructor(carrier: Carrier, files: AgentFiles, options: RuntimeOptions) {
     this.#carrier = carrier;
@@ -44,11 +47,11 @@ export class AgentEndpoint {
   async openChannel(progress: (text: string) => void): Promise<Duplex> {
     const spare = this.#spares.shift();
     if (spare !== undefined) {
-      this.#refill();
+      this.#refillSoon();
       return spare.take();
     }
     const channel = await this.#openFresh(progress);
-    this.#refill();
+    this.#refillSoon();
     return channel;
   }
 
@@ -77,6 +80,7 @@ export class AgentEndpoint {
 
   close(): void {
     this.#closed = true;
+    clearTimeout(this.#refillTimer);
     for (const spare of this.#spares) spare.drop();
     this.#spares = [];
   }
@@ -111,7 +115,15 @@ export class AgentEndpoint {
     this.#known = undefined;
   }
 
+  /** Opening channels takes time from the operation that has just taken one, so it waits while there are some left. */
+  #refillSoon(): void {
+    if (this.#spares.length === 0) this.#refill();
+    else this.#refillTimer ??= setTimeout(() => this.#refill(), REFILL_DELAY_MS);
+  }
+
   #refill(): void {
+    clearTimeout(this.#refillTimer);
+    this.#refillTimer = undefined;
     const address = this.#known;
     while (address !== undefined && !this.#closed && this.#spares.length + this.#refilling < SPARE_CHANNELS) {
       this.#refilling += 1;

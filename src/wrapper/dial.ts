@@ -39,21 +39,35 @@ export async function dial(
   const folder = runtimeFolder(process.env);
   const path = publicSocketPath(folder, brokerName());
   for (let attempt = 1; ; attempt += 1) {
-    const socket = isPrivateFolder(folder) ? await connectTo(path) : undefined;
-    if (socket === undefined) {
-      if (attempt > ATTEMPTS) throw noBroker("it ends again and again");
-      await loadBundle("start-broker").startBroker(folder, brokerName());
-      continue;
-    }
-    socket.cork();
-    socket.write(`${JSON.stringify(request)}\n`);
-    send(socket);
-    socket.uncork();
-    const answer = await readAnswer(socket, progress);
-    if (answer !== undefined) return { socket, early: answer };
-    socket.destroy();
-    if (attempt > ATTEMPTS) throw noBroker("it ends without an answer");
+    const outcome = isPrivateFolder(folder) ? await dialOnce(path, request, send, progress) : "nobody";
+    if (typeof outcome === "object") return outcome;
+    if (attempt > ATTEMPTS)
+      throw noBroker(outcome === "nobody" ? "it ends again and again" : "it ends without an answer");
+    if (outcome === "nobody") await loadBundle("start-broker").startBroker(folder, brokerName());
   }
+}
+
+/** @returns "nobody" when no broker listens, "gone" when it went away before it answered */
+async function dialOnce(
+  path: string,
+  request: DialRequest,
+  send: (socket: Socket) => void,
+  progress: (text: string) => void,
+): Promise<Dialed | "nobody" | "gone"> {
+  const socket = connect({ path, allowHalfOpen: true });
+  let connected = false;
+  socket.once("connect", () => {
+    connected = true;
+  });
+  // Written before the connection stands, so that it leaves with it, and the caller has that time for other things.
+  socket.cork();
+  socket.write(`${JSON.stringify(request)}\n`);
+  send(socket);
+  socket.uncork();
+  const early = await readAnswer(socket, progress);
+  if (early !== undefined) return { socket, early };
+  socket.destroy();
+  return connected ? "gone" : "nobody";
 }
 
 function noBroker(reason: string): RuntimeError {
@@ -62,15 +76,6 @@ function noBroker(reason: string): RuntimeError {
     `The connection broker does not stay up (${reason})`,
     `Look at the log in ${runtimeFolder(process.env)}`,
   );
-}
-
-/** @returns undefined when nobody listens there */
-export function connectTo(path: string): Promise<Socket | undefined> {
-  return new Promise((resolve) => {
-    const socket = connect({ path, allowHalfOpen: true });
-    socket.once("connect", () => resolve(socket));
-    socket.once("error", () => resolve(undefined));
-  });
 }
 
 /** @returns what follows `connected`; undefined when the broker went away before it answered */

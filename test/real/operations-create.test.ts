@@ -3,33 +3,22 @@ import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync 
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { BuildHost, namesIn } from "../support/build-host.ts";
+import { BuildHost, namesIn, outputOf } from "../support/build-host.ts";
 import { describeReal } from "../support/requirements.ts";
 import type { RuntimeClient } from "../support/runtime.ts";
+import { publishUpstream, type Upstream } from "../support/upstream.ts";
 import { commit, git, write } from "../workspace/fixture.ts";
 
 describeReal("describe and create", () => {
   let host: BuildHost;
   let client: RuntimeClient;
   let url: string;
-  const commits: Record<string, string> = {};
+  let commits: Upstream["commits"];
 
   beforeAll(async () => {
     host = await BuildHost.start();
     client = host.client();
-    const work = repository("upstream");
-    commits.first = git(work, "rev-parse", "HEAD");
-    git(work, "tag", "-a", "v1", "-m", "one");
-    write(join(work, "app", "main.txt"), "in the app\n");
-    commits.main = commit(work);
-    git(work, "switch", "-q", "-c", "feature");
-    write(join(work, "feature.txt"), "feature\n");
-    commits.feature = commit(work);
-    git(work, "switch", "-q", "main");
-    url = `file://${host.path("bare.git")}`;
-    git(host.folder, "clone", "-q", "--bare", work, "bare.git");
-    git(host.path("bare.git"), "update-ref", "refs/pull/7/head", commits.feature!);
-    git(host.path("bare.git"), "update-ref", "refs/merge-requests/3/head", commits.first!);
+    ({ url, commits } = publishUpstream(host));
   });
   afterAll(() => host?.stop());
 
@@ -43,11 +32,7 @@ describeReal("describe and create", () => {
     return path;
   }
 
-  async function inWorkspace(id: string, ...argv: string[]): Promise<string> {
-    const { code, stdout, stderr } = await client.execute(id, argv);
-    if (code !== 0) throw new Error(`${argv.join(" ")} ended with ${code}: ${stderr}`);
-    return stdout.toString("utf8").replace(/\n$/, "");
-  }
+  const inWorkspace = (id: string, ...argv: string[]) => outputOf(client, id, argv);
 
   it("describes itself without a host, a broker or any input", async () => {
     const cold = host.client();
@@ -68,7 +53,7 @@ describeReal("describe and create", () => {
     { revision: "feature", head: "feature", branch: "feature" },
     { revision: "v1", head: "first", branch: undefined },
     { revision: "the first commit", head: "first", branch: undefined },
-  ])("creates from a git URL at revision $revision", async ({ revision, head, branch }) => {
+  ] as const)("creates from a git URL at revision $revision", async ({ revision, head, branch }) => {
     const id = host.newName();
     const source = { kind: "git", url, revision: revision === "the first commit" ? commits.first : revision };
     const answer = await client.create(id, source);
@@ -137,86 +122,6 @@ describeReal("describe and create", () => {
     expect(await inWorkspace("plain", "./run")).toBe("ran");
     expect((await client.execute("plain", ["cat", "link"])).stdout).toEqual(readFileSync(join(path, "link")));
     expect(await inWorkspace("plain", "find", ".", "-type", "d")).toContain("./empty");
-  });
-
-  const pullRequest = { headRef: "feature", baseRefName: "main", localBranchName: "review" };
-  it.each([
-    {
-      name: "branch",
-      placement: { kind: "branch", branchName: "work", baseRef: "origin/main" },
-      branch: "work",
-      head: "main",
-    },
-    { name: "checkout", placement: { kind: "checkout", ref: "feature" }, branch: "feature", head: "feature" },
-    {
-      name: "branch-off with a name that exists",
-      placement: {
-        kind: "resolved-worktree",
-        worktreeSlug: "slug",
-        source: { kind: "branch-off", baseBranch: "main", branchName: "feature" },
-      },
-      branch: "slug",
-      head: "feature",
-    },
-    {
-      name: "checkout-branch",
-      placement: {
-        kind: "resolved-worktree",
-        worktreeSlug: "slug",
-        source: { kind: "checkout-branch", branchName: "feature" },
-      },
-      branch: "feature",
-      head: "feature",
-    },
-    {
-      name: "checkout-github-pr",
-      placement: {
-        kind: "resolved-worktree",
-        worktreeSlug: "slug",
-        source: { kind: "checkout-github-pr", githubPrNumber: 7, ...pullRequest },
-      },
-      branch: "review",
-      head: "feature",
-    },
-    {
-      name: "checkout-change-request",
-      placement: {
-        kind: "resolved-worktree",
-        worktreeSlug: "slug",
-        source: {
-          kind: "checkout-change-request",
-          checkoutRefs: [{ remoteRef: "refs/none/1/head" }, { remoteRef: "refs/merge-requests/3/head" }],
-          ...pullRequest,
-        },
-      },
-      branch: "review",
-      head: "first",
-    },
-  ])("places $name", async ({ placement, branch, head }) => {
-    const id = host.newName();
-    const { state } = await client.create(id, { kind: "git", url, revision: "" }, placement);
-    expect(state.lifecycleEnvironment.PASEO_BRANCH_NAME).toBe(branch);
-    expect(await inWorkspace(id, "git", "rev-parse", "HEAD", "--abbrev-ref", "HEAD")).toBe(
-      `${commits[head]}\n${branch}`,
-    );
-    const base = placement.kind === "checkout" || branch === "feature" ? "feature" : "main";
-    expect(JSON.parse(await inWorkspace(id, "cat", ".git/paseo/worktree.json"))).toEqual({
-      version: 1,
-      baseRefName: base,
-    });
-  });
-
-  it("seeds paseo.json and marks a branch that Paseo may rename", async () => {
-    const seed = host.path("seed");
-    write(join(seed, "paseo.json"), '{"worktree":{}}\n');
-    const placement = { kind: "branch", branchName: "placeholder", baseRef: "main" };
-    const extra = { seedPaseoConfigFrom: seed, markFirstAgentBranchAutoName: true, purpose: "discovery" };
-    await client.create("seeded", { kind: "git", url, revision: "" }, placement, extra);
-    expect(await inWorkspace("seeded", "cat", "paseo.json")).toBe('{"worktree":{}}');
-    expect(JSON.parse(await inWorkspace("seeded", "cat", ".git/paseo/worktree.json"))).toMatchObject({
-      version: 2,
-      firstAgentBranchAutoName: { status: "pending", placeholderBranchName: "placeholder" },
-    });
   });
 
   it("creates once: later creates find the workspace, also while its source is gone", async () => {

@@ -111,6 +111,13 @@ export function brokerPids(client: RuntimeClient): number[] {
     .filter((pid) => !Number.isNaN(pid) && isRunning(pid));
 }
 
+/** What a command that has to succeed prints, without the newline at its end. */
+export async function outputOf(client: RuntimeClient, workspaceId: string, argv: string[]): Promise<string> {
+  const { code, stdout, stderr } = await client.execute(workspaceId, argv);
+  if (code !== 0) throw new Error(`${argv.join(" ")} ended with ${code}: ${stderr}`);
+  return stdout.toString("utf8").replace(/\n$/, "");
+}
+
 /** The code of a failure that is told as it has to be: one line on stderr, nothing on stdout. Else a text that has it all. */
 export function failureCode({ code, signal, stdout, stderr }: OperationResult): string {
   const line = /^[^\n]+ \[([a-z-]+)\]\n$/.exec(stderr);

@@ -11,6 +11,7 @@ import { EventChannel } from "./event-channel.ts";
 import { ExecutionClient, type ExecutionEvents, type OutputName } from "./execution-client.ts";
 import { mirrorExit } from "./mirror.ts";
 
+const OUTPUT_FDS: Record<OutputName, number> = { stdout: 1, stderr: 2 };
 const CONTROL_FD = 3;
 const EVENT_FD = 4;
 /** A status that few programs use, so that a failure of this runtime is told apart from one of the workload. */
@@ -49,7 +50,8 @@ class ExecSession implements ExecutionEvents {
   readonly #eventChannel: EventChannel;
   readonly #client: ExecutionClient;
   readonly #mode: "pipes" | "pty";
-  readonly #sinks: Record<OutputName, ByteSink>;
+  /** Opened with the first byte: most commands of Paseo write to one of them at most. */
+  readonly #sinks: Partial<Record<OutputName, ByteSink>> = {};
   #input: Readable | undefined;
   /** Input that has been read, waiting for the resizes before it to be applied. */
   #heldInput: Buffer[] = [];
@@ -82,7 +84,6 @@ class ExecSession implements ExecutionEvents {
       },
       this,
     );
-    this.#sinks = { stdout: this.#sink(1, "stdout"), stderr: this.#sink(2, "stderr") };
   }
 
   async run(): Promise<void> {
@@ -91,12 +92,14 @@ class ExecSession implements ExecutionEvents {
       (control) => this.#onControl(control),
       (error) => this.onFailed(error),
     );
+    // The request leaves first: what follows happens while it is on its way.
+    const run = this.#client.run();
     for (const signal of FORWARDED_SIGNALS) process.on(signal, () => this.#client.control({ type: "signal", signal }));
     this.#input = openByteSource(0);
     this.#input.on("data", (chunk: Buffer) => this.#onInput(chunk));
     this.#input.once("end", () => this.#onInputEnd());
     this.#input.once("error", () => this.#onInputEnd());
-    await this.#client.run();
+    await run;
   }
 
   onStarted(): void {
@@ -110,6 +113,7 @@ class ExecSession implements ExecutionEvents {
   }
 
   onOutput(output: OutputName, bytes: Buffer): void {
+    this.#sinks[output] ??= openByteSink(OUTPUT_FDS[output], () => this.#client.refuseOutput(output));
     this.#sinks[output].write(bytes, () => this.#client.consumed(output, bytes.length));
   }
 
@@ -161,10 +165,6 @@ class ExecSession implements ExecutionEvents {
     if (this.#heldInput.length > 0 || this.#unansweredResizes > 0 || this.#client.inputFull) this.#input?.pause();
     else if (this.#inputEnded) this.#client.endInput();
     else this.#input?.resume();
-  }
-
-  #sink(fd: number, output: OutputName): ByteSink {
-    return openByteSink(fd, () => this.#client.refuseOutput(output));
   }
 }
 
