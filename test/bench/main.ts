@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { type DelayingProxy, startDelayingProxy } from "../support/delaying-proxy.ts";
 import { RuntimeClient } from "../support/runtime.ts";
 import { type Sshd, startSshd } from "../support/sshd.ts";
+import { echoLatency, echoRow, memoryPerExecution, resumeTimes } from "./executions.ts";
 import { interleaved, median, number, percentile, type Series, table } from "./measure.ts";
 import { run, SshPeer } from "./peers.ts";
-import { agentPid, peakMemory } from "./processes.ts";
+import { agentPid, peakMemory, residentMemory } from "./processes.ts";
 import { runtimeDown, runtimeUp, sshDown, sshUp } from "./throughput.ts";
 
 /**
@@ -45,11 +46,12 @@ async function main(): Promise<void> {
         console.error(`measuring at ${rttMs} ms`);
         await site.client.create(WORKSPACE, { kind: "directory", path: source });
         sections.push(await latencies(site), await throughputs(site));
-        if (rttMs === 0) sections.push(await startAndSignal(site), await memory(site));
+        if (rttMs === 0) sections.push(await startAndSignal(site), await memory(site), await many(site));
       } finally {
         await closeSite(site);
       }
     }
+    sections.push(await badLinks(sshd, source));
   } finally {
     rmSync(source, { recursive: true, force: true });
     await sshd.stop();
@@ -65,8 +67,9 @@ function environment(): string {
   return `Node ${process.version}, ${cpus().length} cores of ${first?.model ?? "unknown"}, ${ROUNDS} rounds, medians.`;
 }
 
-async function openSite(sshd: Sshd, rttMs: number): Promise<Site> {
-  const proxy = rttMs === 0 ? undefined : await startDelayingProxy({ target: sshd, oneWayDelayMs: rttMs / 2 });
+async function openSite(sshd: Sshd, rttMs: number, always = false): Promise<Site> {
+  const proxied = rttMs > 0 || always;
+  const proxy = proxied ? await startDelayingProxy({ target: sshd, oneWayDelayMs: rttMs / 2 }) : undefined;
   const root = mkdtempSync(join(tmpdir(), "psr-bench-root-"));
   const port = proxy?.port ?? sshd.port;
   // This file runs from dist/.
@@ -174,6 +177,48 @@ async function memory({ client, root }: Site): Promise<string> {
     ["agent", number(peakMemory(agentPid(root)!))],
   ];
   return `## Peak resident memory during ${BULK_BYTES / MEBIBYTE} MiB of output\n\n${table(["process", "MiB"], rows)}`;
+}
+
+async function many({ client, root }: Site): Promise<string> {
+  const agent = agentPid(root)!;
+  const sequence = quick ? 100 : 1000;
+  const perExecution = await memoryPerExecution(client, WORKSPACE, agent, 50);
+  const before = residentMemory(agent);
+  const start = performance.now();
+  for (let count = 0; count < sequence; count += 1) await client.execute(WORKSPACE, ["true"], TRUE);
+  const each = (performance.now() - start) / sequence;
+  const rows = [
+    ["memory of the agent for one idle execution, KiB", number(perExecution, 0)],
+    [`one of ${sequence} executions in sequence, ms`, number(each)],
+    [`growth of the agent over ${sequence} executions, MiB`, number(residentMemory(agent) - before)],
+  ];
+  return `## Many executions, loopback\n\n${table(["what", "value"], rows)}`;
+}
+
+/** A terminal beside bulk output, and links that are cut. */
+async function badLinks(sshd: Sshd, source: string): Promise<string> {
+  const keystrokes = quick ? 40 : 200;
+  const rows: string[][] = [];
+  let resumed: number[] = [];
+  for (const [name, rttMs, bytesPerSecond] of [
+    ["loopback", 0, undefined],
+    ["30 ms, 20 MB/s", 30, 20e6],
+  ] as const) {
+    const site = await openSite(sshd, rttMs, true);
+    try {
+      site.proxy!.rateLimit(bytesPerSecond);
+      await site.client.create(WORKSPACE, { kind: "directory", path: source });
+      rows.push(echoRow(name, await echoLatency(site.client, WORKSPACE, keystrokes)));
+      if (rttMs === 0) resumed = await resumeTimes(site.client, WORKSPACE, site.proxy!, quick ? 3 : 10);
+    } finally {
+      await closeSite(site);
+    }
+  }
+  const headers = ["link", "echo p50 ms", "p95", "beside 8 streams p50", "p95", "MB/s of these", "longest gap ms"];
+  return [
+    `## A terminal beside 8 saturating streams\n\n${table(headers, rows)}`,
+    `## Links that are cut for half a second\n\nFrom the healed link to the next byte: median ${number(median(resumed), 0)} ms, longest ${number(Math.max(...resumed), 0)} ms.`,
+  ].join("\n\n");
 }
 
 function peakMemoryOrZero(pid: number): number {

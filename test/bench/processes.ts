@@ -6,6 +6,12 @@ export function peakMemory(pid: number): number {
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(text)?.[1] ?? Number.NaN) / 1024;
 }
 
+/** Resident size of a process, in MiB; Linux only. */
+export function residentMemory(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1] ?? Number.NaN) / 1024;
+}
+
 /** Pid of the agent that serves a root folder, or undefined when none ever did. */
 export function agentPid(root: string): number | undefined {
   const folder = `${root}/run`;

@@ -32,6 +32,7 @@ describe("dialing the broker", () => {
     socket.on("data", (chunk: Buffer) => {
       received += chunk;
     });
+    socket.resume();
     socket.write("later");
     while (received !== "earlygot later") await once(socket, "data");
     socket.destroy();
