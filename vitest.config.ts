@@ -9,7 +9,7 @@ export default defineConfig({
         test: {
           name: "fast",
           include: ["test/{contract,wire,workspace,ssh,broker,wrapper,cli,remote-agent}/**/*.test.ts"],
-          testTimeout: 20_000,
+          testTimeout: 60_000,
         },
       },
       {

@@ -122,7 +122,9 @@ describe("an execution over a link that breaks again and again", () => {
       new Link(dial, agent.socketPath, limits);
     });
     const input = pattern(3_000_001);
-    const application = new Application(["/bin/bash", "--norc", "-c", "tee >(exec cat >&2); wait $!; exit 7"]).start(input);
+    const application = new Application(["/bin/bash", "--norc", "-c", "tee >(exec cat >&2); wait $!; exit 7"]).start(
+      input,
+    );
     const outcome = await application.outcome;
     expect(outcome, `the cuts were ${JSON.stringify(cuts)}`).toEqual({ code: 7, signal: null });
     for (const name of ["stdout", "stderr"] as const) {
@@ -209,23 +211,31 @@ describe("an execution over a link that breaks again and again", () => {
     while (application.output("stdout").length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     links[0]!.break();
     application.client.refuseOutput("stdout");
-    expect(await application.outcome).toEqual({ code: null, signal: "SIGPIPE" });
+    application.consumeAll();
+    // The descriptors of a workload are sockets: with bytes unread at their end, a writer gets ECONNRESET, not SIGPIPE.
+    expect([
+      { code: null, signal: "SIGPIPE" },
+      { code: 1, signal: null },
+    ]).toContainEqual(await application.outcome);
     await untilForgotten();
   });
 
-  it("fails when the agent has never heard of it", async () => {
+  it("fails when the agent has given it up before it is asked again", async () => {
     const links: Link[] = [];
+    let allow: () => void = () => {};
+    const allowed = new Promise<void>((resolve) => {
+      allow = resolve;
+    });
     await FakeBroker.start((dial) => {
-      links.push(new Link(dial, agent.socketPath));
+      if (links.length === 0) links.push(new Link(dial, agent.socketPath));
+      else void allowed.then(() => links.push(new Link(dial, agent.socketPath)));
     });
     const application = new Application(["/bin/cat"], { reconnectWindowMs: 1 });
     void application.client.run();
     while (!application.log.includes("started")) await new Promise((resolve) => setTimeout(resolve, 5));
-    const { wrapper, agent: far } = links[0]!;
-    // The agent gives it up before the wrapper notices anything.
-    wrapper.pause();
-    far.destroy();
+    links[0]!.break();
     await untilForgotten();
+    allow();
     expect(await application.outcome).toMatchObject({ code: "execution-lost" });
     expect(application.log).toEqual(["started", "failed"]);
   });
@@ -237,7 +247,8 @@ describe("an execution over a link that breaks again and again", () => {
     const application = new Application(["/bin/cat"]);
     void application.client.run();
     expect(await application.outcome).toMatchObject({ code: "reconnect-window-exceeded" });
-    expect(broker.dials.length).toBe(10);
+    expect(broker.dials.length).toBeGreaterThanOrEqual(10);
+    expect(broker.dials.length).toBeLessThan(40);
   });
 
   it("fails with the agent's reason when it is refused", async () => {
