@@ -38,7 +38,7 @@ const PRUNE_MS = 60_000;
 const FAREWELL_MS = 1000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** How often the agent looks whether it still has its name, in ms: its root may have been removed. */
-const NAME_CHECK_MS = 2000;
+const NAME_CHECK_MS = 1000;
 
 /** The agent: one per account and root. Serves connections until there is nothing left to do. */
 export class Agent {

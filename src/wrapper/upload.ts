@@ -19,11 +19,13 @@ export class Upload {
   readonly #connection: WireConnection;
   readonly #outgoing = new OutgoingStream(StreamId.Upload);
   #source: Readable | undefined;
+  /** Nobody takes anything any more. */
+  #closed = false;
 
   constructor(connection: WireConnection) {
     this.#connection = connection;
     this.#outgoing.onWritable = () => this.#source?.resume();
-    this.#outgoing.onRefused = () => this.#source?.destroy();
+    this.#outgoing.onRefused = () => this.close();
   }
 
   /**
@@ -47,7 +49,9 @@ export class Upload {
     else throw violation("the agent ended a stream that it receives");
   }
 
+  /** Ends the source, or the one that is still being prepared. */
   close(): void {
+    this.#closed = true;
     this.#source?.destroy();
   }
 
@@ -61,6 +65,7 @@ export class Upload {
       source.once("error", reject);
       source.once("end", () => this.#outgoing.finish());
       source.once("close", () => resolve());
+      if (this.#closed) source.destroy();
     });
   }
 }

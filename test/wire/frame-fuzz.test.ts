@@ -11,7 +11,7 @@ import { anyFrame, bytesOf, pieces, Recorder, streamOf } from "./frames.ts";
 import { SAMPLES } from "./samples.ts";
 
 /** Milliseconds that each fuzzer runs. */
-const BUDGET_MS = 1500;
+const BUDGET_MS = 1200;
 /** Longest time that one mutated stream may take, in ms; a hang would be without end. */
 const HANG_MS = 2000;
 

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import type { RuntimeError } from "../../src/wire/errors.ts";
 import type { ExecRequest } from "../../src/wire/from-client.ts";
 import type { RuntimeContext } from "../../src/wrapper/context.ts";
@@ -9,6 +9,9 @@ import { AgentProcess } from "../remote-agent/agent-process.ts";
 import { execRequest, statusOf } from "../remote-agent/client.ts";
 import { bundleProgram } from "../support/bundle.ts";
 import { FakeBroker, Link } from "./fake-broker.ts";
+
+// How long it waits before it dials again after links without an answer is nothing that a test should wait for.
+vi.mock("node:timers/promises", () => ({ setTimeout: () => Promise.resolve() }));
 
 let agent: AgentProcess;
 beforeAll(async () => {
@@ -193,7 +196,9 @@ describe("an execution over a link that breaks again and again", () => {
     await statusOf(agent);
     links[0]!.break();
     while (links.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
-    await statusOf(agent);
+    // Time for the agent to forget the execution, and for the client to hear of it.
+    for (let round = 0; round < 20; round += 1) await statusOf(agent);
+    expect((await statusOf(agent)).executions).toBe(1);
     application.consumeAll();
     expect(await application.outcome).toEqual({ code: 4, signal: null });
     expect(application.output("stdout").toString()).toBe("the end\n");
