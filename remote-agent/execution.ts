@@ -3,7 +3,7 @@ import { type ErrorData, RuntimeError } from "../src/wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../src/wire/frame.ts";
 import type { WireEvent } from "../src/wire/from-agent.ts";
 import type { ExecRequest, WireControl } from "../src/wire/from-client.ts";
-import { MESSAGE_WINDOW } from "../src/wire/limits.ts";
+import { heartbeatMs, MESSAGE_WINDOW, MISSED_HEARTBEATS } from "../src/wire/limits.ts";
 import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../src/wire/streams.ts";
 import type { ControlGroup } from "./control-groups.ts";
 import { ProcessTree } from "./process-tree.ts";
@@ -13,6 +13,8 @@ import type { Exit, OutputName, Workload, WorkloadEvents } from "./workload.ts";
 
 /** How long output may follow the end of a process, in ms, when something it left behind holds a pipe open. */
 export const LINGER_MS = 2000;
+/** More than any pipe or socket holds: what comes after so many bytes was not written by a process that has ended. */
+const BEYOND_PIPE_BYTES = 8 * 1024 * 1024;
 /** Time between HUP and KILL, in ms, when a workload has to end. */
 export const TERMINATION_GRACE_MS = 2000;
 /** How long KILL may take until processes are gone, in ms; only a process stuck in the kernel takes longer. */
@@ -46,8 +48,13 @@ export class Execution {
   #state: ExecutionState = "live";
   #exit: Exit | undefined;
   #windowTimer: NodeJS.Timeout | undefined;
+  #silenceTimer: NodeJS.Timeout | undefined;
   #lingerTimer: NodeJS.Timeout | undefined;
   #abandoned = false;
+  /** Outputs that could not be read all the time since the timer above was set. */
+  readonly #heldUp = new Set<OutputName>();
+  /** Bytes of each output that have come since the process ended. */
+  readonly #late: Record<OutputName, number> = { stdout: 0, stderr: 0 };
 
   /**
    * @param launch starts the workload and reports through the events it is given
@@ -109,6 +116,10 @@ export class Execution {
     this.#connection?.destroy();
     this.#connection = connection;
     clearTimeout(this.#windowTimer);
+    this.#silenceTimer = setTimeout(
+      () => this.#connection?.destroy(),
+      MISSED_HEARTBEATS * heartbeatMs(this.#reconnectWindowMs),
+    );
     connection.sendJson(FrameType.Response, {
       kind: "attached",
       stdin: this.#stdin.received,
@@ -124,6 +135,8 @@ export class Execution {
   detach(connection: WireConnection): void {
     if (this.#connection !== connection) return;
     this.#connection = undefined;
+    clearTimeout(this.#silenceTimer);
+    this.#silenceTimer = undefined;
     this.#stdin.detach();
     this.#events.detach();
     this.#outputs.stdout.detach();
@@ -133,12 +146,14 @@ export class Execution {
   }
 
   onData(stream: StreamId, offset: number, chunk: Buffer): void {
+    this.#silenceTimer?.refresh();
     if (stream !== StreamId.Stdin) throw violation(`an execution takes no data on stream ${StreamId[stream]}`);
     const fresh = this.#stdin.accept(offset, chunk);
     if (fresh !== undefined) this.#workload.write(fresh, () => this.#stdin.consume(fresh.length));
   }
 
   onMark(type: MarkFrameType, stream: StreamId, offset: number): void {
+    this.#silenceTimer?.refresh();
     if (stream === StreamId.Stdin && type === FrameType.End) {
       this.#stdin.end(offset);
       if (this.#stdin.complete) this.#workload.endInput();
@@ -153,6 +168,7 @@ export class Execution {
   }
 
   onControl(seq: number, control: WireControl): void {
+    this.#silenceTimer?.refresh();
     // Each control has one event at most, and a client that takes no events is sent no further ones.
     if (this.#events.unacknowledged > 2 * MESSAGE_WINDOW) throw violation("events are not acknowledged");
     if (!this.#controls.accept(seq)) return;
@@ -165,7 +181,9 @@ export class Execution {
     this.#connection?.sendJson(FrameType.ControlAcknowledge, { seq });
   }
 
+  /** Also a client's heartbeat. */
   onEventAcknowledged(seq: number): void {
+    this.#silenceTimer?.refresh();
     this.#events.acknowledge(seq);
   }
 
@@ -238,7 +256,10 @@ export class Execution {
   #onOutput(output: OutputName, bytes: Buffer): void {
     const stream = this.#outputs[output];
     stream.write(bytes);
-    if (stream.full) this.#workload.pauseOutput(output);
+    if (this.#exit !== undefined) this.#late[output] += bytes.length;
+    if (!stream.full) return;
+    this.#heldUp.add(output);
+    this.#workload.pauseOutput(output);
   }
 
   #onOutputEnd(output: OutputName): void {
@@ -254,19 +275,22 @@ export class Execution {
     if (this.#state === "live") this.#watchLingering();
   }
 
-  /** Something that the process left behind may hold its outputs open; they are given up after a bound, unharmed. */
+  /**
+   * Something that the process left behind may hold its outputs open; they are given up after a bound, unharmed. What is
+   * in the pipe belongs to the process that has ended, so an output that a slow reader holds up is waited for, until
+   * everything that the process can have written has come.
+   */
   #watchLingering(): void {
+    this.#heldUp.clear();
     this.#lingerTimer = setTimeout(() => {
-      const waiting = this.#workload.outputs.filter((output) => !this.#outputs[output].finished);
-      // A slow reader is no reason to give up: what is in the pipe belongs to the process that has ended.
-      if (waiting.some((output) => this.#outputs[output].full)) {
-        this.#watchLingering();
-        return;
-      }
-      for (const output of waiting) {
+      for (const output of this.#workload.outputs) {
+        const stream = this.#outputs[output];
+        const heldUp = stream.full || this.#heldUp.has(output);
+        if (stream.finished || (heldUp && this.#late[output] < BEYOND_PIPE_BYTES)) continue;
         this.#workload.drainOutput(output);
         this.#onOutputEnd(output);
       }
+      if (this.#state === "live") this.#watchLingering();
     }, LINGER_MS);
   }
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { RuntimeError } from "../src/wire/errors.ts";
+import { executionRefused } from "./executable.ts";
 import type { LaunchSpec, OutputName, Workload, WorkloadEvents } from "./workload.ts";
 
 /**
@@ -18,20 +19,12 @@ export function launchWithPipes(spec: LaunchSpec, events: WorkloadEvents): Workl
       stdio: ["pipe", "pipe", "pipe"],
     });
   } catch (error) {
-    throw launchFailure(spec, ` (${(error as Error).message})`);
+    throw executionRefused(spec, (error as NodeJS.ErrnoException).code);
   }
   if (child.pid !== undefined) return new PipesWorkload(child, child.pid, events);
   // Some failures Node reports later, as an event; the reason is in it, but the caller needs an answer now.
   child.on("error", () => {});
-  throw launchFailure(spec, "");
-}
-
-function launchFailure(spec: LaunchSpec, reason: string): RuntimeError {
-  return new RuntimeError(
-    "spawn-failed",
-    `The system refused to execute ${spec.program}${reason}`,
-    "Check that its interpreter exists and that argv and environment are not too long",
-  );
+  throw executionRefused(spec, undefined);
 }
 
 class PipesWorkload implements Workload {

@@ -3,6 +3,7 @@ import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { ReadStream } from "node:tty";
 import { RuntimeError } from "../src/wire/errors.ts";
+import { requireExecutable } from "./executable.ts";
 import type { LaunchSpec, OutputName, Workload, WorkloadEvents } from "./workload.ts";
 
 /**
@@ -71,13 +72,14 @@ export function launchWithTerminal(
 ): Workload {
   const pty = loadNative(nativePath);
   checkSize(size.rows, size.cols);
+  requireExecutable(spec);
   const env = Object.entries(spec.env).map(([name, value]) => `${name}=${value}`);
   const helper = nativePath === undefined ? "" : join(dirname(nativePath), "spawn-helper");
   let onExit: (code: number, signal: number) => void = () => {};
   let terminal: { fd: number; pid: number };
   try {
     terminal = pty.fork(
-      spec.program,
+      argumentZero(spec),
       spec.argv.slice(1),
       env,
       spec.cwd,
@@ -102,6 +104,15 @@ export function launchWithTerminal(
     events.onExit(name === null ? { code, signal: null } : { code: null, signal: name });
   };
   return workload;
+}
+
+/**
+ * node-pty's child looks its program up by execvp(3) under the name that becomes argv[0]. That finds the same program as
+ * we did, except for a bare name without a PATH.
+ */
+function argumentZero({ argv, env, program }: LaunchSpec): string {
+  const name = argv[0]!;
+  return name.includes("/") || env.PATH !== undefined ? name : program;
 }
 
 /** @throws RuntimeError control-invalid */

@@ -4,11 +4,20 @@
  */
 
 const FIRST_STEP_MS = 250;
-const LAST_STEP_MS = 10_000;
+/** Whoever waits for a host goes on within two seconds of its return, as long as its absence may be a short one. */
+const LAST_STEP_MS = 1500;
+const LONG_OUTAGE_MS = 120_000;
+const LONG_OUTAGE_STEP_MS = 10_000;
 
 export class BackOff {
   #failures = 0;
+  #failingSince = 0;
   #notBefore = 0;
+
+  /** Attempts that have failed since the last that did not. */
+  get failures(): number {
+    return this.#failures;
+  }
 
   /** Milliseconds until the next attempt may begin; the first one after a success may begin at once. */
   get waitMs(): number {
@@ -20,10 +29,15 @@ export class BackOff {
     this.#notBefore = 0;
   }
 
-  /** Steps double; up to a quarter is taken off at random, so that many brokers do not come back in step. */
-  failed(): void {
-    const step = Math.min(FIRST_STEP_MS * 2 ** this.#failures, LAST_STEP_MS);
+  /**
+   * Steps double; up to a quarter is taken off at random, so that many brokers do not come back in step.
+   * @param begunAt when the attempt began, as Date.now() says it; the time that it took is part of the step
+   */
+  failed(begunAt: number): void {
+    if (this.#failures === 0) this.#failingSince = begunAt;
+    const longest = begunAt - this.#failingSince > LONG_OUTAGE_MS ? LONG_OUTAGE_STEP_MS : LAST_STEP_MS;
+    const step = Math.min(FIRST_STEP_MS * 2 ** this.#failures, longest);
     this.#failures += 1;
-    this.#notBefore = Date.now() + step * (1 - Math.random() / 4);
+    this.#notBefore = begunAt + step * (1 - Math.random() / 4);
   }
 }

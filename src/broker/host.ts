@@ -23,6 +23,14 @@ const TRANSIENT: ReadonlySet<ErrorCode> = new Set([
   "host-unknown",
 ]);
 
+/**
+ * How long an attempt to come back to a host may take, in handshakes of the kind that it has given us before, and at
+ * least in ms. A dead link swallows an attempt whole, and when it works again only the next one gets through; so after
+ * every second failure an attempt gets twice the time, and a host that has become slow is reached as well.
+ */
+const HANDSHAKES_PER_ATTEMPT = 8;
+const MIN_ATTEMPT_MS = 1000;
+
 export interface ChannelRequest {
   options: RuntimeOptions;
   caller: CallerEnvironment;
@@ -43,6 +51,8 @@ export class Host {
   #live: Live | undefined;
   #lastError: RuntimeError | undefined;
   #channels = 0;
+  /** How long the last handshake that succeeded took, in ms. */
+  #handshakeMs: number | undefined;
 
   /** @param handshakes bounds the handshakes under way over all hosts */
   constructor(target: SshTarget, files: AgentFiles, handshakes: PQueue) {
@@ -75,6 +85,28 @@ export class Host {
    * @throws RuntimeError the first permanent fault, or the last transient one when patience has run out
    */
   async openChannel(request: ChannelRequest): Promise<Duplex> {
+    const { patienceMs, signal } = request;
+    if (patienceMs === 0) return await this.#openChannel(request);
+    const timeout = AbortSignal.timeout(patienceMs);
+    const opening = this.#openChannel({ ...request, signal: AbortSignal.any([signal, timeout]) });
+    return await Promise.race([opening, this.#impatience(timeout, opening)]);
+  }
+
+  /** An attempt that everybody shares may take longer than one of them is ready to wait. */
+  #impatience(timeout: AbortSignal, opening: Promise<Duplex>): Promise<never> {
+    return new Promise((_resolve, reject) => {
+      timeout.addEventListener("abort", () => {
+        opening.then(
+          (channel) => channel.destroy(),
+          () => {},
+        );
+        const name = this.target.alias;
+        reject(this.#lastError ?? new RuntimeError("connection-timeout", `${name} could not be reached in time`));
+      });
+    });
+  }
+
+  async #openChannel(request: ChannelRequest): Promise<Duplex> {
     const deadline = Date.now() + request.patienceMs;
     for (;;) {
       const pooled = this.#live;
@@ -115,18 +147,21 @@ export class Host {
 
   async #connect({ caller }: ChannelRequest): Promise<Live> {
     await delay(this.#backOff.waitMs);
+    let begunAt = Date.now();
     let carrier: Carrier;
     try {
-      carrier = await this.#handshakes.add(() =>
-        connectSsh2(this.target, caller.SSH_AUTH_SOCK === undefined ? {} : { authSock: caller.SSH_AUTH_SOCK }),
-      );
+      carrier = await this.#handshakes.add(() => {
+        begunAt = Date.now();
+        return connectSsh2(this.target, { authSock: caller.SSH_AUTH_SOCK, signal: this.#attemptLimit() });
+      });
     } catch (error) {
       const failure = RuntimeError.from(error);
-      if (TRANSIENT.has(failure.code)) this.#backOff.failed();
+      if (TRANSIENT.has(failure.code)) this.#backOff.failed(begunAt);
       this.#lastError = failure;
       throw failure;
     }
     this.#backOff.succeeded();
+    this.#handshakeMs = Date.now() - begunAt;
     const live = new Live(carrier);
     this.#live = live;
     void carrier.closed.then((reason) => {
@@ -136,6 +171,13 @@ export class Host {
       this.#lastError = reason;
     });
     return live;
+  }
+
+  #attemptLimit(): AbortSignal | undefined {
+    if (this.#handshakeMs === undefined) return undefined;
+    const first = Math.max(MIN_ATTEMPT_MS, HANDSHAKES_PER_ATTEMPT * this.#handshakeMs);
+    const limitMs = first * 2 ** Math.floor(this.#backOff.failures / 2);
+    return limitMs < this.target.connectTimeoutMs ? AbortSignal.timeout(limitMs) : undefined;
   }
 }
 

@@ -15,6 +15,7 @@ export class Pool {
   readonly #hosts = new Map<string, Host>();
   /** Options as they came → target; asking ssh_config costs a process, so it is done once for each connection. */
   readonly #resolved = new Map<string, Host>();
+  readonly #resolving = new Map<string, Promise<Host>>();
 
   constructor(files: AgentFiles) {
     this.#files = files;
@@ -38,7 +39,17 @@ export class Pool {
     const cached = this.#resolved.get(asked);
     // While a connection stands its configuration stands too; for a new one, ssh_config may have changed.
     if (cached?.connected) return cached;
-    const target = await resolveTarget(request.options, request.caller);
+    let resolving = this.#resolving.get(asked);
+    if (resolving === undefined) {
+      // Hundreds of wrappers ask at once when a link was lost.
+      resolving = this.#resolve(request, asked).finally(() => this.#resolving.delete(asked));
+      this.#resolving.set(asked, resolving);
+    }
+    return await resolving;
+  }
+
+  async #resolve({ options, caller }: ChannelRequest, asked: string): Promise<Host> {
+    const target = await resolveTarget(options, caller);
     const key = targetKey(target);
     let host = this.#hosts.get(key);
     if (host === undefined) {

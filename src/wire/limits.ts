@@ -26,3 +26,16 @@ export const PREAMBLE_DEADLINE_MS = 10_000;
 
 /** Milliseconds in which the other side has to read a Fatal frame and close before the stream is destroyed. */
 export const FAREWELL_DEADLINE_MS = 5000;
+
+/** How many heartbeats an agent misses before it takes a link for lost. */
+export const MISSED_HEARTBEATS = 3;
+
+/**
+ * How often a client says over its link that it is there. A link that is lost in silence closes nothing on the host's
+ * side: sshd would keep the channel, and the agent the workload, for hours.
+ * @param reconnectWindowMs milliseconds for which the workload outlives a lost link
+ * @returns milliseconds
+ */
+export function heartbeatMs(reconnectWindowMs: number): number {
+  return Math.min(Math.max(reconnectWindowMs / 4, 250), 15_000);
+}

@@ -60,6 +60,13 @@ export class BuildHost {
     return agentPidsOf(root);
   }
 
+  /** A new folder with nothing in it. */
+  emptyFolder(): string {
+    const folder = this.path(this.newName("folder"));
+    mkdirSync(folder);
+    return folder;
+  }
+
   /** How often somebody has logged in. */
   logins(): number {
     return this.sshd.log().match(/Accepted publickey/g)?.length ?? 0;

@@ -20,6 +20,29 @@ export function processStat(pid: number): { parent: number; session: number } | 
   }
 }
 
+/** What a process holds in memory, now and at most so far, in MiB (proc(5), VmRSS and VmHWM). */
+export function residentMemory(pid: number): { now: number; most: number } {
+  const text = readFileSync(`/proc/${pid}/status`, "latin1");
+  const mebibytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]) / 1024;
+  return { now: mebibytes("VmRSS"), most: mebibytes("VmHWM") };
+}
+
+/** Whether a signal has stopped it. */
+export function isStopped(pid: number): boolean {
+  try {
+    return /^State:\s+T /m.test(readFileSync(`/proc/${pid}/status`, "latin1"));
+  } catch {
+    return false;
+  }
+}
+
+/** Processor time that a process has used, in seconds (proc(5), utime and stime in the usual 100 ticks a second). */
+export function processorSeconds(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
 export function isRunning(pid: number): boolean {
   return processStat(pid) !== undefined;
 }

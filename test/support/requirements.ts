@@ -22,6 +22,13 @@ export function describeWithShell(shell: string): typeof describePrivileged {
   return describe.skipIf(!haveSshd || !isPrivileged() || !found);
 }
 
+/** `describe` for tests that run these programs on the host: skipped where one of them is not installed. */
+export function describeWithPrograms(...programs: string[]): typeof describeReal {
+  const missing = programs.filter((name) => spawnSync("sh", ["-c", `command -v ${name}`]).status !== 0);
+  for (const name of missing) requireOnCi(name);
+  return describe.skipIf(!haveSshd || missing.length > 0);
+}
+
 function isPrivileged(): boolean {
   const privileged =
     userInfo().uid === 0 &&

@@ -75,6 +75,8 @@ class Application implements ExecutionEvents {
     this.log.push(`resized ${id}`);
   }
 
+  onOutputEnd(): void {}
+
   onOutput(output: OutputName, bytes: Buffer): void {
     this.received[output].push(Buffer.from(bytes));
     if (this.eager) setImmediate(() => this.client.consumed(output, bytes.length));

@@ -16,6 +16,10 @@ export interface SpawnOptions {
   rawLine?: string;
   /** false: somebody else reads fd 1. */
   collectOutput?: boolean;
+  /** false: somebody else reads fd 2. */
+  collectErrors?: boolean;
+  /** Descriptors 0 to 2, when they are not pipes of this process. */
+  descriptors?: ["pipe" | number, "pipe" | number, "pipe" | number];
 }
 
 /** One line of descriptor 4. */
@@ -28,6 +32,8 @@ export interface ExecResult {
   stderr: Buffer;
   events: ProcessEvent[];
 }
+
+const NOTHING = Promise.resolve(Buffer.alloc(0));
 
 /** One running exec wrapper with its five descriptors. */
 export class Exec {
@@ -47,11 +53,16 @@ export class Exec {
   constructor(installation: Installation, workspaceId: string, options: SpawnOptions) {
     this.execId = options.execId ?? randomBytes(16).toString("hex");
     const args = ["exec", "--workspace-id", workspaceId];
-    this.child = spawnWrapper(installation, args, ["pipe", "pipe", "pipe", "pipe", "pipe"]);
+    this.child = spawnWrapper(installation, args, [
+      ...(options.descriptors ?? ["pipe", "pipe", "pipe"]),
+      "pipe",
+      "pipe",
+    ]);
     this.#closed = once(this.child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
-    for (const stream of [this.stdin, this.control]) stream.on("error", () => {});
-    this.#stdout = options.collectOutput === false ? Promise.resolve(Buffer.alloc(0)) : this.#collectOutput();
-    this.#stderr = buffer(this.child.stderr!);
+    for (const stream of [this.child.stdin, this.control]) stream?.on("error", () => {});
+    const { stdout, stderr } = this.child;
+    this.#stdout = stdout === null || options.collectOutput === false ? NOTHING : this.#collectOutput(stdout);
+    this.#stderr = stderr === null || options.collectErrors === false ? NOTHING : buffer(stderr);
     this.#readEvents(this.child.stdio[4] as Readable);
     const line = options.rawLine ?? `${JSON.stringify(spawnEnvelope(installation, this.execId, options))}\n`;
     if ((options.stdio as { kind?: string } | undefined)?.kind === "pty") this.control.write(line);
@@ -103,13 +114,13 @@ export class Exec {
     return { code, signal, stdout: await this.#stdout, stderr: await this.#stderr, events: this.events };
   }
 
-  #collectOutput(): Promise<Buffer> {
-    this.child.stdout!.on("data", (chunk: Buffer) => {
+  #collectOutput(stdout: Readable): Promise<Buffer> {
+    stdout.on("data", (chunk: Buffer) => {
       this.output += chunk.toString("latin1");
       this.onOutput(chunk);
       this.#wake();
     });
-    return buffer(this.child.stdout!);
+    return buffer(stdout);
   }
 
   #readEvents(stream: Readable): void {

@@ -64,7 +64,7 @@ export async function runOperation(
 }
 
 /** Starts the wrapper as leader of a process group, as Paseo does, so that a Ctrl-C here does not reach it. */
-export function spawnWrapper(installation: Installation, args: string[], stdio: StdioPipe[]): ChildProcess {
+export function spawnWrapper(installation: Installation, args: string[], stdio: (StdioPipe | number)[]): ChildProcess {
   const { launcher, env, abortSignal } = installation;
   const child = spawn(process.execPath, [launcher, ...args], { env, stdio, detached: true });
   const stop = () => child.kill();

@@ -1,5 +1,6 @@
 import { fstatSync, write } from "node:fs";
 import { Socket } from "node:net";
+import { closeDescriptor } from "./descriptor.ts";
 
 /**
  * Descriptor 1 or 2 as a sink of raw bytes, whatever it is. Calls back when the operating system has the bytes, which
@@ -7,6 +8,8 @@ import { Socket } from "node:net";
  */
 export interface ByteSink {
   write(bytes: Buffer, onWritten: () => void): void;
+  /** Nothing more will be written: a reader gets the end of file behind the last byte. */
+  end(): void;
 }
 
 /** @param onBroken called once when nobody reads there any more */
@@ -16,17 +19,36 @@ export function openByteSink(fd: number, onBroken: () => void): ByteSink {
 }
 
 class PipeSink implements ByteSink {
+  readonly #fd: number;
   readonly #socket: Socket;
+  #unwritten = 0;
+  #ended = false;
 
   constructor(fd: number, onBroken: () => void) {
+    this.#fd = fd;
     this.#socket = new Socket({ fd, readable: false, writable: true });
     this.#socket.once("error", () => onBroken());
   }
 
   write(bytes: Buffer, onWritten: () => void): void {
+    this.#unwritten += 1;
     this.#socket.write(bytes, (error) => {
+      this.#unwritten -= 1;
       if (!error) onWritten();
+      this.#closeWhenDone();
     });
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#closeWhenDone();
+  }
+
+  /** Not with the socket's own `end`, which fails on a descriptor that is a pipe and no socket. */
+  #closeWhenDone(): void {
+    if (!this.#ended || this.#unwritten > 0 || this.#socket.destroyed) return;
+    this.#socket.once("close", () => closeDescriptor(this.#fd));
+    this.#socket.destroy();
   }
 }
 
@@ -45,6 +67,9 @@ class FileSink implements ByteSink {
     this.#queue.push({ bytes, onWritten });
     if (this.#queue.length === 1) this.#next();
   }
+
+  /** Nobody waits for the end of a file. */
+  end(): void {}
 
   #next(): void {
     const next = this.#queue[0];

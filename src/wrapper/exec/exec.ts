@@ -5,12 +5,13 @@ import { findHelper, workspaceShape } from "../helper.ts";
 import { newSession } from "../session.ts";
 import { writeAll } from "../synchronous-io.ts";
 import { type ByteSink, openByteSink } from "./byte-sink.ts";
-import { openByteSource } from "./byte-source.ts";
+import { closeByteSource, openByteSource } from "./byte-source.ts";
 import { ControlChannel, type TerminalControl } from "./control-channel.ts";
 import { EventChannel } from "./event-channel.ts";
 import { ExecutionClient, type ExecutionEvents, type OutputName } from "./execution-client.ts";
 import { mirrorExit } from "./mirror.ts";
 
+const INPUT_FD = 0;
 const OUTPUT_FDS: Record<OutputName, number> = { stdout: 1, stderr: 2 };
 const CONTROL_FD = 3;
 const EVENT_FD = 4;
@@ -62,7 +63,7 @@ class ExecSession implements ExecutionEvents {
     const spawn = controlChannel.readSpawn();
     const context = createContext(spawn.options);
     const { runtimeInstanceId, execId, argv, cwd, env, stdio } = spawn;
-    checkWords([...argv, ...(stdio.kind === "pty" && stdio.term !== undefined ? [stdio.term] : [])]);
+    checkWords([...argv, cwd ?? "", (stdio.kind === "pty" && stdio.term) || ""]);
     checkEnvironment(env);
     this.#controlChannel = controlChannel;
     this.#eventChannel = eventChannel;
@@ -92,14 +93,18 @@ class ExecSession implements ExecutionEvents {
       (control) => this.#onControl(control),
       (error) => this.onFailed(error),
     );
-    // The request leaves first: what follows happens while it is on its way.
     const run = this.#client.run();
+    // The request leaves first, in this turn of the loop: what follows happens while it is on its way.
+    setImmediate(() => this.#listen());
+    await run;
+  }
+
+  #listen(): void {
     for (const signal of FORWARDED_SIGNALS) process.on(signal, () => this.#client.control({ type: "signal", signal }));
-    this.#input = openByteSource(0);
+    this.#input = openByteSource(INPUT_FD);
     this.#input.on("data", (chunk: Buffer) => this.#onInput(chunk));
     this.#input.once("end", () => this.#onInputEnd());
     this.#input.once("error", () => this.#onInputEnd());
-    await run;
   }
 
   onStarted(): void {
@@ -113,8 +118,14 @@ class ExecSession implements ExecutionEvents {
   }
 
   onOutput(output: OutputName, bytes: Buffer): void {
-    this.#sinks[output] ??= openByteSink(OUTPUT_FDS[output], () => this.#client.refuseOutput(output));
-    this.#sinks[output].write(bytes, () => this.#client.consumed(output, bytes.length));
+    this.#sink(output).write(bytes, () => this.#client.consumed(output, bytes.length));
+  }
+
+  /** A terminal has no second output, and descriptor 2 is for this runtime's own words then. */
+  onOutputEnd(output: OutputName): void {
+    if (this.#mode === "pty" && output === "stderr") return;
+    // When the command itself has ended too, this process is about to, and everything is closed by that.
+    setImmediate(() => this.#sink(output).end());
   }
 
   onExit(code: number | null, signal: string | null): void {
@@ -131,10 +142,9 @@ class ExecSession implements ExecutionEvents {
     this.#releaseInput();
   }
 
-  /** Closing the descriptor is what gives its writer EPIPE. */
   onInputRefused(): void {
     this.#heldInput = [];
-    this.#input?.destroy();
+    if (this.#input !== undefined) closeByteSource(this.#input, INPUT_FD);
   }
 
   #onControl(control: TerminalControl): void {
@@ -166,24 +176,36 @@ class ExecSession implements ExecutionEvents {
     else if (this.#inputEnded) this.#client.endInput();
     else this.#input?.resume();
   }
+
+  #sink(output: OutputName): ByteSink {
+    this.#sinks[output] ??= openByteSink(OUTPUT_FDS[output], () => this.#client.refuseOutput(output));
+    return this.#sinks[output];
+  }
 }
 
 /**
- * For the kernel a word ends at its first NUL, and what cannot be carried exactly is refused rather than cut.
- * @throws RuntimeError spawn-invalid
+ * What cannot be carried exactly is refused rather than cut or changed: for the kernel a word ends at its first NUL, and
+ * half of a character that takes two units of UTF-16, which JSON can carry, has no bytes.
  */
+const UNCARRIED = /\0|\p{Surrogate}/u;
+
+/** @throws RuntimeError spawn-invalid */
 function checkWords(words: readonly string[]): void {
-  if (!words.some((word) => word.includes("\0"))) return;
-  throw new RuntimeError("spawn-invalid", "A word of argv, or the name of the terminal, contains a NUL", "Remove it");
+  if (!words.some((word) => UNCARRIED.test(word))) return;
+  throw new RuntimeError(
+    "spawn-invalid",
+    "A word of argv, cwd, or the name of the terminal contains a NUL or half of a character (a lone surrogate)",
+    "Remove it",
+  );
 }
 
 /**
- * The kernel has no such names or values, and what cannot be carried exactly is refused rather than changed.
+ * The same for variables; a name that is empty or has a "=" does not exist either.
  * @throws RuntimeError spawn-invalid
  */
 function checkEnvironment(env: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(env)) {
-    if (name === "" || name.includes("=") || name.includes("\0") || value.includes("\0")) {
+    if (name === "" || name.includes("=") || UNCARRIED.test(name) || UNCARRIED.test(value)) {
       throw new RuntimeError(
         "spawn-invalid",
         `The environment variable ${JSON.stringify(name)} cannot exist`,

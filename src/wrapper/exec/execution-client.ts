@@ -5,6 +5,7 @@ import { RuntimeError } from "../../wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../../wire/frame.ts";
 import { type AgentFrame, CLIENT_SIDE, type WireEvent } from "../../wire/from-agent.ts";
 import type { ExecRequest, WireControl } from "../../wire/from-client.ts";
+import { heartbeatMs } from "../../wire/limits.ts";
 import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../../wire/streams.ts";
 import type { RuntimeContext } from "../context.ts";
 import { dial } from "../dial.ts";
@@ -28,6 +29,8 @@ export interface ExecutionEvents {
   onResized(id: number): void;
   /** New bytes of an output. Call `consumed` with their number when the operating system has them. */
   onOutput(output: OutputName, bytes: Buffer): void;
+  /** The workload has closed this output; called once. */
+  onOutputEnd(output: OutputName): void;
   /** Everything of both outputs has been consumed, and the workload has ended. Called once, last. */
   onExit(code: number | null, signal: string | null): void;
   /** The execution has failed. Called once, last. */
@@ -58,6 +61,8 @@ export class ExecutionClient {
   #attached = false;
   #exit: Extract<WireEvent, { type: "exit" }> | undefined;
   #exitSeq = 0;
+  /** Number of the last event that the agent may forget. */
+  #acknowledgedSeq = 0;
   #finished = false;
 
   constructor(context: RuntimeContext, request: Omit<ExecRequest, "resume">, events: ExecutionEvents) {
@@ -96,6 +101,8 @@ export class ExecutionClient {
 
   /** Makes the first connection and keeps the execution connected until it has ended. */
   async run(): Promise<void> {
+    const beat = () => this.#acknowledgeEvents(this.#acknowledgedSeq);
+    setInterval(beat, heartbeatMs(this.#request.reconnectWindowMs)).unref();
     let lostAt: number | undefined;
     let fruitless = 0;
     while (!this.#finished) {
@@ -118,7 +125,7 @@ export class ExecutionClient {
     const link = new Link(this);
     let connection: WireConnection | undefined;
     const patience =
-      lostAt === undefined ? {} : { patienceMs: Math.max(0, lostAt + this.#request.reconnectWindowMs - Date.now()) };
+      lostAt === undefined ? {} : { patienceMs: Math.max(1, lostAt + this.#request.reconnectWindowMs - Date.now()) };
     const { early } = await dial(
       {
         type: "dial",
@@ -146,9 +153,10 @@ export class ExecutionClient {
   #requestNow(): ExecRequest {
     if (!this.#attached) return this.#request;
     const { stdout, stderr } = this.#outputs;
-    // An exit that waits for a slow reader is not done with: the agent would take it for delivered and forget everything.
-    const eventSeq = this.#exit === undefined ? this.#received.lastSeq : this.#exitSeq - 1;
-    return { ...this.#request, resume: { stdout: stdout.received, stderr: stderr.received, eventSeq } };
+    return {
+      ...this.#request,
+      resume: { stdout: stdout.received, stderr: stderr.received, eventSeq: this.#acknowledgedSeq },
+    };
   }
 
   #explain(error: RuntimeError, lostAt: number | undefined): RuntimeError {
@@ -217,6 +225,11 @@ export class ExecutionClient {
         this.#fail(RuntimeError.fromData(event.error));
         break;
     }
+    this.#acknowledgeEvents(seq);
+  }
+
+  #acknowledgeEvents(seq: number): void {
+    this.#acknowledgedSeq = seq;
     this.#connection?.sendJson(FrameType.EventAcknowledge, { seq });
   }
 
@@ -234,7 +247,10 @@ export class ExecutionClient {
       return;
     }
     if (type !== FrameType.End) throw violation(`${FrameType[type]} came for an output`);
-    this.#outputs[outputName(stream)].end(offset);
+    const output = outputName(stream);
+    const repeated = this.#outputs[output].complete;
+    this.#outputs[output].end(offset);
+    if (!repeated) this.#events.onOutputEnd(output);
     this.#checkFinished();
   }
 
@@ -244,7 +260,7 @@ export class ExecutionClient {
     if (exit === undefined || this.#finished) return;
     if (!this.#outputs.stdout.drained || !this.#outputs.stderr.drained) return;
     this.#finished = true;
-    this.#connection?.sendJson(FrameType.EventAcknowledge, { seq: this.#exitSeq });
+    this.#acknowledgeEvents(this.#exitSeq);
     this.#connection?.end();
     this.#events.onExit(exit.code, exit.signal);
   }
