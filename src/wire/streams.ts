@@ -84,7 +84,7 @@ export class OutgoingStream {
       throw violation(`stream ${this.#id} is acknowledged up to ${offset}, but only ${this.#sent} bytes were sent`);
     if (offset <= this.#kept.start) return;
     const wasFull = this.full;
-    this.#window.acknowledged(offset, offset - this.#kept.start);
+    this.#window.acknowledged(offset, offset - this.#kept.start, this.#sent < this.#kept.end);
     this.#kept.dropBefore(offset);
     this.#send();
     if (wasFull && !this.full) this.onWritable();
