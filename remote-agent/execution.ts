@@ -15,6 +15,11 @@ import type { Exit, OutputName, Workload, WorkloadEvents } from "./workload.ts";
 export const LINGER_MS = 2000;
 /** More than any pipe or socket holds: what comes after so many bytes was not written by a process that has ended. */
 const BEYOND_PIPE_BYTES = 8 * 1024 * 1024;
+/**
+ * How long this side of a connection stays open when the other has ended, in ms: for the broker an early end would mean
+ * that the execution is done. Later it has to be closed, for Node does not tell when the other side goes away for good.
+ */
+const HALF_OPEN_MS = 5000;
 /** Time between HUP and KILL, in ms, when a workload has to end. */
 export const TERMINATION_GRACE_MS = 2000;
 /** How long KILL may take until processes are gone, in ms; only a process stuck in the kernel takes longer. */
@@ -135,6 +140,7 @@ export class Execution {
   detach(connection: WireConnection): void {
     if (this.#connection !== connection) return;
     this.#connection = undefined;
+    setTimeout(() => connection.destroy(), HALF_OPEN_MS);
     clearTimeout(this.#silenceTimer);
     this.#silenceTimer = undefined;
     this.#stdin.detach();

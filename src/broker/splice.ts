@@ -10,9 +10,11 @@ export interface SpliceEvents {
 /** Joins two byte streams until one of them is gone, with back-pressure both ways and ends passed on. */
 export function splice(near: Duplex, far: Duplex, { onNearGone, onFarLost }: SpliceEvents): void {
   let over = false;
+  let nearIsGone = false;
   const nearGone = () => {
     if (over) return;
     over = true;
+    nearIsGone = true;
     onNearGone();
   };
   near.pipe(far);
@@ -25,6 +27,8 @@ export function splice(near: Duplex, far: Duplex, { onNearGone, onFarLost }: Spl
   near.on("error", nearGone);
   far.on("error", () => {});
   far.once("close", () => {
+    // It has ended its half, and nothing will come to end the other.
+    if (nearIsGone) near.destroy();
     if (over) return;
     over = true;
     near.unpipe(far);

@@ -50,7 +50,7 @@ describeReal("a command that leaves a process in the background", () => {
     const bytes = randomBytes(3 * MEBIBYTE);
     writeFileSync(file, bytes);
     const exec = start(`echo $$ >&2; sleep 1000 & cat "$1"; exit 4`, file);
-    await setTimeout(2 * LINGER_MS);
+    await setTimeout(1.25 * LINGER_MS);
     const output = new Output(exec.child.stdout!);
     expect(describeBytes(await output.rest())).toBe(describeBytes(bytes));
     expect((await exec.result()).code).toBe(4);

@@ -12,7 +12,7 @@ import { forEach, PATH } from "../support/side-by-side.ts";
 describeReal("4 MiB and then the end", () => {
   const BYTES = 4 * 1024 * 1024;
   const RUNS = form(20, 500);
-  const AT_ONCE = 8;
+  const AT_ONCE = 10;
   const CHUNK_BYTES = 64 * 1024;
 
   let host: BuildHost;
@@ -68,7 +68,7 @@ describeReal("4 MiB and then the end", () => {
     "a fast reader": async () => {},
     // A command with pipes has ended long before its last bytes are fetched, with every length of that wait.
     "a slow reader": async (run: number, chunk: number) => {
-      if (chunk === 0) await setTimeout((run % 5) * 700);
+      if (chunk === 0) await setTimeout((run % 4) * 750);
       else await setTimeout(run % 7);
     },
   };

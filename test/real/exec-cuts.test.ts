@@ -45,7 +45,7 @@ describeReal("a cut", () => {
     },
     "a stall that is taken for the end": async () => {
       proxy.stall(true);
-      await setTimeout(2 * UNTIL_NOTICED_MS);
+      await setTimeout(1.25 * UNTIL_NOTICED_MS);
       proxy.stall(false);
     },
   };

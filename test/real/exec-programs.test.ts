@@ -67,9 +67,9 @@ describeWithPrograms(
     expect(await terminal.result()).toMatchObject({ code: 0, signal: null });
   });
 
-  it("vim edits a file on the alternate screen", async () => {
+  it("vi edits a file on the alternate screen", async () => {
     const file = join(folder, "edited");
-    const terminal = open(["vim", "-u", "NONE", "-i", "NONE", "-N", "-n", file]);
+    const terminal = open(["vi", "-u", "NONE", "-N", "-n", file]);
     await terminal.sees(ENTER_ALTERNATE_SCREEN);
     terminal.type("igrüße 漢字");
     await terminal.sees("漢字");

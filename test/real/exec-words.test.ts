@@ -109,6 +109,33 @@ describeReal("a command gets", () => {
     expect(inside(remote.stdout)).toBe(inside(local.stdout));
   });
 
+  // A terminal that lives meanwhile would show: node-pty leaves its near end open in whatever is started after it.
+  it("descriptors 0 to 2 and no other one, whoever else runs", async () => {
+    const other = ways.client.exec("w", { argv: ["cat"], env: { PATH } });
+    await other.started();
+    for (const stdio of [PTY, { kind: "pipes" }]) {
+      // The fourth is the folder that is being listed.
+      const { stdout } = await ways.client.exec("w", { argv: ["ls", "/proc/self/fd"], env: { PATH }, stdio }).result();
+      expect(stdout.toString().split(/\s+/).filter(Boolean)).toEqual(["0", "1", "2", "3"]);
+    }
+    other.stdin.end();
+    expect((await other.result()).code).toBe(0);
+  });
+
+  it("signals as a local child has them: none blocked, none ignored", async () => {
+    const argv = ["grep", "^Sig[BIC]", "/proc/self/status"];
+    const { local, remote } = await bothWays(ways, { argv });
+    expect(remote).toEqual(local);
+    const terminal = await ways.client.exec("w", { argv, env: { PATH }, stdio: PTY }).result();
+    expect(terminal.stdout.toString().replaceAll("\r", "")).toBe(local.stdout);
+  });
+
+  it("umask, limits, and a session and process group of its own", async () => {
+    const script = "umask; ulimit -a; echo $(ps -o sid=,pgid= -p $$) | tr -d ' ' | grep -c \"$$$$\"";
+    const { local, remote } = await bothWays(ways, { argv: ["sh", "-c", script] });
+    expect(remote).toEqual(local);
+  });
+
   it("never a changed word: half of a surrogate pair has no bytes and is refused", async () => {
     const half = "\ud83e";
     const refused = [

@@ -77,7 +77,12 @@ export async function killAgents(root: string): Promise<void> {
 /** Ends the agents of a root, and everything that has its working folder in a workspace of that root. */
 export async function endAgents(root: string): Promise<void> {
   await killAgents(root);
-  await kill(allProcesses().filter((pid) => workingFolder(pid).startsWith(`${root}/workspaces/`)));
+  await kill(processesIn(`${root}/workspaces`));
+}
+
+/** Processes that have their working folder below this one. */
+export function processesIn(folder: string): number[] {
+  return allProcesses().filter((pid) => workingFolder(pid).startsWith(`${folder}/`));
 }
 
 /** Ends wrappers that still run, which would start a new broker when theirs ends. */

@@ -1,0 +1,75 @@
+import { readdirSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { BuildHost, brokerPids, namesIn } from "../support/build-host.ts";
+import { form } from "../support/form.ts";
+import { isRunning, processesIn, residentMemory, untilGone } from "../support/processes.ts";
+import { describeReal } from "../support/requirements.ts";
+import type { RuntimeClient } from "../support/runtime.ts";
+import { lifecycle, PATH } from "../support/side-by-side.ts";
+import { Terminal } from "../support/terminal.ts";
+import { write } from "../workspace/fixture.ts";
+
+/** Workspaces come and go for long, and nothing of them stays: no process, no socket, no file, no memory. */
+describeReal("a soak", () => {
+  const ROUNDS = form(25, 1000);
+  /** Rounds after which code is compiled and caches are filled. */
+  const WARM = form(8, 200);
+  /** What the agent may grow by from there on. In the short form it has hardly begun to collect garbage. */
+  const GROWTH = form(1.25, 1.05);
+
+  let host: BuildHost;
+  let client: RuntimeClient;
+  beforeAll(async () => {
+    host = await BuildHost.start();
+    client = host.client();
+    write(join(host.path("source"), "file"), "content\n");
+  });
+  afterAll(() => host?.stop());
+
+  async function round(number: number): Promise<void> {
+    const id = `round-${number}`;
+    await client.create(id, { kind: "directory", path: host.path("source") });
+    const terminal = new Terminal(client, id, ["sh", "-c", "echo $$; read line; exit 5"]);
+    const pipes = client.execute(id, ["sh", "-c", "cat file; head -c 300000 /dev/zero; exit 4"], { env: { PATH } });
+    const left = client.exec(id, { argv: ["sh", "-c", "echo $$; exec sleep 1000"], env: { PATH } });
+    await Promise.all([terminal.line(), left.outputContains("\n")]);
+    const pid = Number(left.output);
+    if (number % 3 === 0) process.kill(-left.child.pid!, "SIGKILL");
+    else if (number % 3 === 1) expect((await client.signal(id, left.execId, "SIGKILL")).code).toBe(0);
+    terminal.type("\r");
+    expect((await terminal.result()).code).toBe(5);
+    expect((await pipes).events).toEqual(lifecycle(4, null));
+    await client.destroy(id);
+    await left.result();
+    await untilGone(pid);
+  }
+
+  /** Descriptors of a process by what they lead to, without the numbers of sockets and pipes. */
+  function descriptors(pid: number): string[] {
+    const folder = `/proc/${pid}/fd`;
+    return readdirSync(folder)
+      .map((name) => readlinkSync(join(folder, name)).replace(/:\[\d+\]$/, ""))
+      .sort();
+  }
+
+  it(`of ${ROUNDS} rounds leaves nothing behind`, { timeout: form(180_000, 7_200_000) }, async () => {
+    for (let number = 0; number < WARM; number += 1) await round(number);
+    const [agent, broker] = [host.agentPids()[0]!, brokerPids(client)[0]!];
+    const sockets = () => [namesIn(join(host.root, "run")), namesIn(client.brokerFolder)];
+    const open = () => [descriptors(agent), descriptors(broker)];
+    const before = { listing: host.listing(), sockets: sockets(), open: open() };
+    const memory = residentMemory(agent).now;
+
+    for (let number = WARM; number < ROUNDS; number += 1) await round(number);
+
+    expect([host.agentPids(), brokerPids(client)]).toEqual([[agent], [broker]]);
+    expect(processesIn(join(host.root, "workspaces"))).toEqual([]);
+    // Channels that were kept in reserve are opened and closed with some delay.
+    await expect.poll(open, { timeout: 10_000 }).toEqual(before.open);
+    expect(host.listing()).toEqual(before.listing);
+    expect(sockets()).toEqual(before.sockets);
+    expect(residentMemory(agent).now).toBeLessThan(memory * GROWTH);
+    expect(isRunning(agent)).toBe(true);
+  });
+});
