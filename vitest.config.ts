@@ -1,6 +1,12 @@
 import { defineConfig } from "vitest/config";
 
-/** `fast` needs nothing but Node and git; `real` talks to a real OpenSSH server on loopback. */
+/** `fast` needs nothing but Node and git; `real` talks to a real OpenSSH server on loopback.
+ *
+ * CI may share its two cores, and these tests start thousands of processes; a test that fails there twice in a row has
+ * failed. Locally each failure counts at once.
+ */
+const retry = process.env.CI === "true" ? 1 : 0;
+
 export default defineConfig({
   test: {
     reporters: ["default", "./test/support/plain-reporter.ts"],
@@ -10,6 +16,7 @@ export default defineConfig({
           name: "fast",
           include: ["test/{contract,wire,workspace,ssh,broker,wrapper,cli,remote-agent}/**/*.test.ts"],
           testTimeout: 60_000,
+          retry,
         },
       },
       {
@@ -17,8 +24,9 @@ export default defineConfig({
           name: "real",
           include: ["test/real/**/*.test.ts"],
           globalSetup: ["test/support/global-setup.ts"],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          testTimeout: 90_000,
+          hookTimeout: 90_000,
+          retry,
         },
       },
     ],

@@ -39,7 +39,7 @@ describe("the life of an agent", () => {
   });
 
   it("does not end while somebody is connected or something runs", async () => {
-    const agent = await AgentProcess.start(program, { idleMs: 50 });
+    const agent = await AgentProcess.start(program, { idleMs: 400 });
     const workspace = agent.addWorkspace();
     const client = (await Client.open(agent)).request(execRequest(workspace, ["/bin/cat"]));
     await client.event("started");
@@ -47,8 +47,8 @@ describe("the life of an agent", () => {
     client.connection.destroy();
     expect((await statusOf(agent)).executions).toBe(1);
     spare.destroy();
-    // Four idle times later it is still there for its execution.
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    // More than its idle time later it is still there for its execution.
+    await new Promise((resolve) => setTimeout(resolve, 600));
     expect((await statusOf(agent)).executions).toBe(1);
     await ask(agent, {
       op: "signal",

@@ -27,6 +27,9 @@ async function workload(script: string, names: string[]): Promise<{ child: Child
   return { child, pids };
 }
 
+/** A child that ends once its parent is a program that waits for no child. */
+const ZOMBIE = '(until [ "$(cat /proc/$$/comm)" = sleep ]; do :; done; echo zombie $BASHPID) &';
+
 function identity(pid: number): ProcessIdentity {
   return { pid, startTime: startTimeOf(pid)! };
 }
@@ -58,7 +61,7 @@ describe("the process table", () => {
 
   it("tells a process from a later one with its pid, from a zombie and from none", async () => {
     // The inner one ends and is not waited for by a program that never does that.
-    const { child, pids } = await workload("(echo zombie $BASHPID) & exec sleep 60", ["zombie"]);
+    const { child, pids } = await workload(`${ZOMBIE} exec sleep 60`, ["zombie"]);
     const zombie = pids.get("zombie")!;
     const start = startTimeOf(zombie)!;
     await untilGone(zombie);
@@ -130,10 +133,7 @@ describe("the processes of an execution", () => {
   });
 
   it("are no zombies and nobody else's", async () => {
-    const { child, pids } = await workload("echo leader $$; (echo zombie $BASHPID) & exec sleep 60", [
-      "leader",
-      "zombie",
-    ]);
+    const { child, pids } = await workload(`echo leader $$; ${ZOMBIE} exec sleep 60`, ["leader", "zombie"]);
     const other = await workload("echo leader $$; read", ["leader"]);
     await untilGone(pids.get("zombie")!);
     const members = pidsOf(membersOf(identity(child.pid!)));
