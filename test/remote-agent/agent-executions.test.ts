@@ -8,10 +8,9 @@ import { isRunning, untilGone } from "../support/processes.ts";
 import { AgentProcess, INSTANCE } from "./agent-process.ts";
 import { ask, Client, execRequest, newSession, statusOf } from "./client.ts";
 
-let program: string;
+const program = bundleProgram("remote-agent/main.ts");
 let agent: AgentProcess;
 beforeAll(async () => {
-  program = await bundleProgram("remote-agent/main.ts");
   const cleanUps: (() => void)[] = [];
   agent = await AgentProcess.start(program, { cleanUp: (action) => cleanUps.push(action) });
   return () => {

@@ -23,11 +23,10 @@ const MIB = 1024 * 1024;
 /** How much an attack may make the agent grow. */
 const MAX_GROWTH_BYTES = 64 * MIB;
 
-let program: string;
+const program = bundleProgram("remote-agent/main.ts");
 /** A fresh agent for each test would cost a third of a second, and most of them may share the harm. */
 let shared: AgentProcess;
 beforeAll(async () => {
-  program = await bundleProgram("remote-agent/main.ts");
   const cleanUps: (() => void)[] = [];
   shared = await AgentProcess.start(program, { cleanUp: (action) => cleanUps.push(action) });
   return () => {

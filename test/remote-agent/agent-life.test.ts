@@ -1,15 +1,12 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { FrameType, StreamId } from "../../src/wire/frame.ts";
 import { bundleProgram } from "../support/bundle.ts";
 import { AgentProcess } from "./agent-process.ts";
 import { ask, Client, execRequest, statusOf } from "./client.ts";
 
-let program: string;
-beforeAll(async () => {
-  program = await bundleProgram("remote-agent/main.ts");
-});
+const program = bundleProgram("remote-agent/main.ts");
 
 const runFolder = (agent: AgentProcess) => readdirSync(dirname(agent.socketPath)).sort();
 

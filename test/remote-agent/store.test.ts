@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import * as z from "zod/mini";
 import { readJson, syncFolder, writeFileAtomically, writeJsonAtomically } from "../../remote-agent/store.ts";
 import { bundleProgram } from "../support/bundle.ts";
@@ -11,10 +11,7 @@ import { scratchFolder } from "../support/scratch-folder.ts";
 const Entries = z.strictObject({ entries: z.array(z.string()) });
 
 describe("files that are replaced as a whole", () => {
-  let writer: string;
-  beforeAll(async () => {
-    writer = await bundleProgram("test/fixtures/record-writer.ts");
-  });
+  const writer = bundleProgram("test/fixtures/record-writer.ts");
 
   /** The one entry that fills the file; fails when the file is not exactly one write. */
   function read(file: string): string {

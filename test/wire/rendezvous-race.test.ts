@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { publicSocketPath } from "../../src/wire/rendezvous.ts";
 import { bundleProgram } from "../support/bundle.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
@@ -10,10 +10,7 @@ import { Claimant, whoAnswers } from "./claimants.ts";
 const CLAIMANTS = 8;
 const ROUNDS = Number(process.env.ROUNDS ?? 10);
 
-let program: string;
-beforeAll(async () => {
-  program = await bundleProgram("test/fixtures/claimant.ts");
-});
+const program = bundleProgram("test/fixtures/claimant.ts");
 
 /** What a crash may have left under a name: nothing, a link, a link with its socket, a link to a pid that lives again. */
 const LEFTOVERS: Record<string, (folder: string, name: string) => void> = {

@@ -1,17 +1,14 @@
 import { lstatSync, lutimesSync, readdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { answers, type Claim, claimName, publicSocketPath } from "../../src/wire/rendezvous.ts";
 import { bundleProgram } from "../support/bundle.ts";
 import { endedProcess } from "../support/ended-process.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 import { Claimant, whoAnswers } from "./claimants.ts";
 
-let program: string;
-beforeAll(async () => {
-  program = await bundleProgram("test/fixtures/claimant.ts");
-});
+const program = bundleProgram("test/fixtures/claimant.ts");
 
 /** Claims in this process. */
 async function claim(folder: string, name: string, takeOver = false): Promise<Claim | undefined> {

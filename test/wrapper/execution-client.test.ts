@@ -13,9 +13,9 @@ import { FakeBroker, Link } from "./fake-broker.ts";
 // How long it waits before it dials again after links without an answer is nothing that a test should wait for.
 vi.mock("node:timers/promises", () => ({ setTimeout: () => Promise.resolve() }));
 
+const program = bundleProgram("remote-agent/main.ts");
 let agent: AgentProcess;
 beforeAll(async () => {
-  const program = await bundleProgram("remote-agent/main.ts");
   const cleanUps: (() => void)[] = [];
   agent = await AgentProcess.start(program, { cleanUp: (action) => cleanUps.push(action) });
   return () => {
