@@ -151,8 +151,9 @@ class TerminalWorkload implements Workload {
     this.#master = new ReadStream(terminal.fd);
     this.#master.on("data", (bytes: Buffer) => this.#output(bytes));
     this.#master.on("end", () => this.#drainRest());
-    // EIO is how Linux says that the last process has closed the terminal.
-    this.#master.on("error", () => this.#drainRest());
+    // EIO is how Linux says that the last process has closed the terminal, and that nothing is left in it. The descriptor
+    // is closed by now, and its number may be another one's.
+    this.#master.on("error", () => {});
     this.#master.once("close", () => {
       this.#closed = true;
       this.#dropInput();

@@ -28,7 +28,7 @@ const TRANSIENT: ReadonlySet<ErrorCode> = new Set([
  * least in ms. A dead link swallows an attempt whole, and when it works again only the next one gets through; so after
  * every second failure an attempt gets twice the time, and a host that has become slow is reached as well.
  */
-const HANDSHAKES_PER_ATTEMPT = 8;
+const HANDSHAKES_PER_ATTEMPT = 5;
 const MIN_ATTEMPT_MS = 1000;
 
 export interface ChannelRequest {

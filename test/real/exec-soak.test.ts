@@ -1,4 +1,4 @@
-import { readdirSync, readlinkSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { BuildHost, brokerPids, namesIn } from "../support/build-host.ts";
@@ -18,6 +18,11 @@ describeReal("a soak", () => {
   /** What the agent may grow by from there on. In the short form it has hardly begun to collect garbage. */
   const GROWTH = form(1.25, 1.05);
 
+  /** Number of a round in which nothing is killed. */
+  const UNDISTURBED = 2;
+  /** Descriptors of the agent and the broker for channels that nobody uses yet. */
+  const RESERVE = 8;
+
   let host: BuildHost;
   let client: RuntimeClient;
   beforeAll(async () => {
@@ -36,37 +41,36 @@ describeReal("a soak", () => {
     await Promise.all([terminal.line(), left.outputContains("\n")]);
     const pid = Number(left.output);
     if (number % 3 === 0) process.kill(-left.child.pid!, "SIGKILL");
-    else if (number % 3 === 1) expect((await client.signal(id, left.execId, "SIGKILL")).code).toBe(0);
+    else if (number % 6 === 1) host.sshd.killSessions();
+    else expect((await client.signal(id, left.execId, "SIGKILL")).code).toBe(0);
+    // Whatever became of the link.
     terminal.type("\r");
     expect((await terminal.result()).code).toBe(5);
     expect((await pipes).events).toEqual(lifecycle(4, null));
     await client.destroy(id);
+    // One whose link was lost may still be on its way back.
     await left.result();
     await untilGone(pid);
   }
 
-  /** Descriptors of a process by what they lead to, without the numbers of sockets and pipes. */
-  function descriptors(pid: number): string[] {
-    const folder = `/proc/${pid}/fd`;
-    return readdirSync(folder)
-      .map((name) => readlinkSync(join(folder, name)).replace(/:\[\d+\]$/, ""))
-      .sort();
-  }
+  const descriptors = (pid: number) => readdirSync(`/proc/${pid}/fd`).length;
 
   it(`of ${ROUNDS} rounds leaves nothing behind`, { timeout: form(180_000, 7_200_000) }, async () => {
-    for (let number = 0; number < WARM; number += 1) await round(number);
+    await round(UNDISTURBED);
     const [agent, broker] = [host.agentPids()[0]!, brokerPids(client)[0]!];
+    const open = () => descriptors(agent) + descriptors(broker);
+    const openAtFirst = open();
+    for (let number = UNDISTURBED + 1; number < WARM; number += 1) await round(number);
     const sockets = () => [namesIn(join(host.root, "run")), namesIn(client.brokerFolder)];
-    const open = () => [descriptors(agent), descriptors(broker)];
-    const before = { listing: host.listing(), sockets: sockets(), open: open() };
+    const before = { listing: host.listing(), sockets: sockets() };
     const memory = residentMemory(agent).now;
 
     for (let number = WARM; number < ROUNDS; number += 1) await round(number);
 
     expect([host.agentPids(), brokerPids(client)]).toEqual([[agent], [broker]]);
     expect(processesIn(join(host.root, "workspaces"))).toEqual([]);
-    // Channels that were kept in reserve are opened and closed with some delay.
-    await expect.poll(open, { timeout: 10_000 }).toEqual(before.open);
+    // Half of a lost connection is closed with some delay, and some channels are kept in reserve.
+    await expect.poll(open, { timeout: 15_000 }).toBeLessThanOrEqual(openAtFirst + RESERVE);
     expect(host.listing()).toEqual(before.listing);
     expect(sockets()).toEqual(before.sockets);
     expect(residentMemory(agent).now).toBeLessThan(memory * GROWTH);

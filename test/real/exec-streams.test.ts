@@ -18,6 +18,7 @@ import {
   PATH,
   type Running,
 } from "../support/side-by-side.ts";
+import { Terminal } from "../support/terminal.ts";
 
 /** Descriptors 0, 1 and 2 of a command with pipes: whole, independent of each other, and closed when they are closed. */
 describeReal("the streams of a command", () => {
@@ -191,6 +192,30 @@ describeReal("the streams of a command", () => {
     expect(describeBytes(readFileSync(errors))).toBe(describeBytes(big));
     expect(await run(["sh", "-c", "wc -c; exit 9"], "/dev/null", output, "/dev/null")).toBe(9);
     expect(readFileSync(output, "utf8")).toBe("0\n");
+  });
+
+  it("may be a terminal on the near side, and the end waits for no key", async () => {
+    const spawn = host.path("spawn");
+    const script = "read line; echo got $line; exit 11";
+    const line = {
+      type: "spawn",
+      protocolVersion: 1,
+      runtimeInstanceId: ways.client.runtimeInstanceId,
+      argv: ["sh", "-c", script],
+      env: { PATH },
+      purpose: { kind: "terminal" },
+      options: ways.client.options,
+      execId: "by-hand",
+      stdio: { kind: "pipes" },
+    };
+    writeFileSync(spawn, `${JSON.stringify(line)}\n`);
+    const wrapper = `exec "$0" "$1" exec --workspace-id w 3<${spawn} 4>/dev/null`;
+    const terminal = new Terminal(ways.client, "w", ["sh", "-c", wrapper, process.execPath, ways.client.launcher], {
+      env: { PATH, PASEO_SSH_RUNTIME_DIR: ways.client.brokerFolder },
+    });
+    terminal.type("by hand\r");
+    expect((await terminal.rest()).toString()).toBe("by hand\r\ngot by hand\r\n");
+    expect((await terminal.result()).code).toBe(11);
   });
 
   it("take input from before the command has started, in however many pieces", async () => {

@@ -7,7 +7,9 @@ import { closeDescriptor } from "./descriptor.ts";
 export function openByteSource(fd: number): Readable {
   const kind = fstatSync(fd);
   if (kind.isFIFO() || kind.isSocket()) return new Socket({ fd, readable: true, writable: false, allowHalfOpen: true });
-  // Files, devices, and a terminal when somebody tries this by hand: read in the thread pool.
+  // It may be a terminal, when somebody tries this by hand; a thread that waits for a key would keep this process from
+  // ending, and Node knows how to read one without.
+  if (kind.isCharacterDevice()) return process.stdin;
   return createReadStream("", { fd, highWaterMark: 64 * 1024, autoClose: false });
 }
 
