@@ -1,10 +1,12 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { BuildHost, execFailureCode } from "../support/build-host.ts";
 import { describeReal } from "../support/requirements.ts";
-import { type BothWays, bothWays, fixture, forEach, observe, openBothWays } from "../support/side-by-side.ts";
+import { type BothWays, bothWays, fixture, forEach, observe, openBothWays, PATH } from "../support/side-by-side.ts";
 
 /** How a command ends: the same as a local child process, for descriptor 4 and for whoever waits for the wrapper. */
 describeReal("the end of a command", () => {
@@ -40,6 +42,17 @@ describeReal("the end of a command", () => {
     for (const { name, local, remote } of results) expect({ name, ...remote }).toEqual({ name, ...local });
     const ended = results.filter(({ remote }) => remote.signal !== null).map(({ name }) => name);
     expect(ended).toEqual(expect.arrayContaining(["SIGKILL", "SIGSEGV", "SIGQUIT", "SIGUSR1", "SIGPIPE"]));
+  });
+
+  it("leaves no core of the wrapper, which says nothing about the command", async () => {
+    const cwd = host.emptyFolder();
+    const argv = ["sh", fixture("kill-self.sh"), "SEGV"];
+    const SPAWN = ways.client.spawnFile(host.path("spawn"), { argv, env: { PATH } });
+    const script = `ulimit -c unlimited; exec "$0" "$@" 3<"$SPAWN" 4>/dev/null`;
+    const args = ["-c", script, process.execPath, ways.client.launcher, "exec", "--workspace-id", "w"];
+    const child = spawn("sh", args, { cwd, env: { ...ways.client.env, SPAWN }, stdio: "ignore" });
+    expect(await once(child, "exit")).toEqual([null, "SIGSEGV"]);
+    expect(readdirSync(cwd)).toEqual([]);
   });
 
   it.each([

@@ -195,20 +195,8 @@ describeReal("the streams of a command", () => {
   });
 
   it("may be a terminal on the near side, and the end waits for no key", async () => {
-    const spawn = host.path("spawn");
-    const script = "read line; echo got $line; exit 11";
-    const line = {
-      type: "spawn",
-      protocolVersion: 1,
-      runtimeInstanceId: ways.client.runtimeInstanceId,
-      argv: ["sh", "-c", script],
-      env: { PATH },
-      purpose: { kind: "terminal" },
-      options: ways.client.options,
-      execId: "by-hand",
-      stdio: { kind: "pipes" },
-    };
-    writeFileSync(spawn, `${JSON.stringify(line)}\n`);
+    const argv = ["sh", "-c", "read line; echo got $line; exit 11"];
+    const spawn = ways.client.spawnFile(host.path("spawn"), { argv, env: { PATH } });
     const wrapper = `exec "$0" "$1" exec --workspace-id w 3<${spawn} 4>/dev/null`;
     const terminal = new Terminal(ways.client, "w", ["sh", "-c", wrapper, process.execPath, ways.client.launcher], {
       env: { PATH, PASEO_SSH_RUNTIME_DIR: ways.client.brokerFolder },

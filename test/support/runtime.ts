@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import {
@@ -9,6 +9,7 @@ import {
   lifecycleRequest,
   type OperationResult,
   type SpawnOptions,
+  spawnEnvelope,
   startWrapper,
 } from "../../src/cli/consumer/index.ts";
 
@@ -112,6 +113,12 @@ export class RuntimeClient implements Installation {
 
   signal(workspaceId: string, execId: string, signal: string): Promise<OperationResult> {
     return this.operation(["signal", "--workspace-id", workspaceId, "--exec-id", execId, "--signal", signal]);
+  }
+
+  /** A file that an exec wrapper can have as descriptor 3. */
+  spawnFile(path: string, options: SpawnOptions): string {
+    writeFileSync(path, `${JSON.stringify(spawnEnvelope(this, randomBytes(16).toString("hex"), options))}\n`);
+    return path;
   }
 
   exec(workspaceId: string, options: SpawnOptions): Exec {

@@ -145,7 +145,8 @@ export class Exec {
   }
 }
 
-function spawnEnvelope(installation: Installation, execId: string, options: SpawnOptions): object {
+/** What an exec wrapper reads first on descriptor 3. */
+export function spawnEnvelope(installation: Installation, execId: string, options: SpawnOptions): object {
   return {
     type: "spawn",
     protocolVersion: 1,

@@ -2,7 +2,7 @@
  * Calls the built runtime as its consumer, the Paseo daemon, does: one process for each operation, JSON on stdin and
  * stdout, five descriptors for exec, each in a process group of its own. For the demo and for end-to-end tests.
  */
-export { Exec, type ExecResult, type ProcessEvent, type SpawnOptions } from "./exec.ts";
+export { Exec, type ExecResult, type ProcessEvent, type SpawnOptions, spawnEnvelope } from "./exec.ts";
 export {
   type Installation,
   lifecycleRequest,

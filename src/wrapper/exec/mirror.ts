@@ -21,6 +21,16 @@ export function mirrorExit(code: number | null, signal: string | null): void {
   } catch {
     // KILL and STOP take no handler.
   }
+  leaveNoCore();
   process.kill(process.pid, signal as NodeJS.Signals);
   setTimeout(() => process.exit(128 + number), SELF_SIGNAL_MS);
+}
+
+/** Some signals leave a core in the working folder, and one of this process says nothing about the workload. */
+function leaveNoCore(): void {
+  try {
+    process.chdir("/proc/self");
+  } catch {
+    // Elsewhere than on Linux cores have a folder of their own, in which few may write.
+  }
 }
