@@ -41,8 +41,9 @@ describe("the process table", () => {
   it("has this process, with its parent, group and session", () => {
     const self = listProcesses().find(({ pid }) => pid === process.pid)!;
     expect(self).toMatchObject({ ppid: process.ppid, zombie: false, startTime: startTimeOf(process.pid) });
-    expect(self.pgid).toBeGreaterThan(0);
-    expect(self.sid).toBeGreaterThan(0);
+    // 0 is a group or session led from outside this process namespace, as in a container; the next test has real ones.
+    expect(self.pgid).toBeGreaterThanOrEqual(0);
+    expect(self.sid).toBeGreaterThanOrEqual(0);
   });
 
   it("reads the entry of a program whose name looks like one", async () => {
