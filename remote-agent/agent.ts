@@ -147,7 +147,7 @@ export class Agent {
 
   #exit(): void {
     this.#claim.release();
-    this.#executions.prune();
+    this.#executions.close();
     this.#onExit();
   }
 }

@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { sendSignal } from "./processes.ts";
+import { RuntimeError } from "../src/wire/errors.ts";
+import { type ProcessIdentity, sendSignal, startTimeOf } from "./processes.ts";
 
 /**
  * Control groups (cgroups(7), version 2), where this account may make them: each execution runs in a group of its own,
@@ -10,7 +12,7 @@ import { sendSignal } from "./processes.ts";
 
 const FOLDER_PREFIX = "paseo-ssh-runtime-";
 
-/** One execution's group, or one that a predecessor left. */
+/** One execution's group, or one that a predecessor left, or the folder that holds all groups of a workspace. */
 export class ControlGroup {
   /** Absolute path of the group's folder. */
   readonly path: string;
@@ -21,7 +23,7 @@ export class ControlGroup {
 
   /** Processes in this group and in groups that they have made below it. */
   pids(): number[] {
-    return foldersBelow(this.path).flatMap(readProcesses);
+    return foldersBelow(this.path).flatMap(membersOfFolder);
   }
 
   kill(): void {
@@ -39,10 +41,25 @@ export class ControlGroup {
   }
 }
 
-/** The groups of one runtime root, below the group that this agent is in. */
+/**
+ * The groups of one runtime root, below the group that this agent was started in.
+ *
+ * A process is started inside its group: this process is there when it forks, for a child that is moved later has had
+ * time to fork itself. To move a process the kernel waits until every processor has been through its scheduler: 10 to
+ * 20 ms when nothing was moved lately. So this process moves ahead of time, into a group for the next execution of the
+ * workspace that had the last one, and on into another one when that has begun.
+ */
 export class ControlGroups {
   readonly #own: string;
   readonly #base: string;
+  readonly #identity: ProcessIdentity;
+  #count = 0;
+  /** The group that this process is in and nothing else. */
+  #prepared: { workspaceKey: string; group: ControlGroup } | undefined;
+  /** Moves, and starts that depend on where this process is, happen one after another. */
+  #turns: Promise<unknown> = Promise.resolve();
+  /** Operations that start processes which belong to no execution. */
+  #outside = 0;
 
   /** @param rootKey names the runtime's root folder, for several may be in use on one host */
   static detect(rootKey: string): ControlGroups | undefined {
@@ -51,8 +68,8 @@ export class ControlGroups {
       const own = ownGroup();
       if (own === undefined) return undefined;
       const groups = new ControlGroups(own, join(own, `${FOLDER_PREFIX}${rootKey}`));
-      const trial = groups.create("trial", String(process.pid));
-      groups.enter(trial, () => {});
+      const trial = groups.#create("trial");
+      groups.#enterBriefly(trial, () => {});
       trial.remove();
       return groups;
     } catch {
@@ -64,12 +81,7 @@ export class ControlGroups {
   private constructor(own: string, base: string) {
     this.#own = own;
     this.#base = base;
-  }
-
-  create(workspaceKey: string, execKey: string): ControlGroup {
-    const path = join(this.#base, workspaceKey, execKey);
-    mkdirSync(path, { recursive: true });
-    return new ControlGroup(path);
+    this.#identity = { pid: process.pid, startTime: startTimeOf(process.pid) ?? "" };
   }
 
   /** All groups of a workspace that still exist, for what its executions have left behind. */
@@ -78,16 +90,35 @@ export class ControlGroups {
   }
 
   /**
-   * Starts a process inside a group: this process moves there, forks, and moves back. Moving the child after the fork
-   * would leave it time to fork itself. Costs about a millisecond.
+   * Starts an execution in a group of its own.
+   * @param start forks, and does not wait for anything
+   * @throws RuntimeError spawn-failed when this process cannot enter a group, and what `start` throws
    */
-  enter<T>(group: ControlGroup, start: () => T): T {
-    const pid = String(process.pid);
-    writeFileSync(join(group.path, "cgroup.procs"), pid);
+  async start<T>(workspaceKey: string, start: (group: ControlGroup) => T): Promise<T> {
+    return await this.#inTurn(async () => {
+      if (this.#outside > 0) {
+        const group = this.#create(workspaceKey);
+        return this.#enterBriefly(group, () => start(group));
+      }
+      if (this.#prepared?.workspaceKey !== workspaceKey) await this.#prepare(workspaceKey);
+      const { group } = this.#prepared!;
+      try {
+        return start(group);
+      } finally {
+        // Also after an error: something may have been started before it. An empty group is pruned sooner or later.
+        this.#moveOn(workspaceKey);
+      }
+    });
+  }
+
+  /** Does something that starts processes which belong to no execution. */
+  async outside<T>(work: () => Promise<T>): Promise<T> {
+    this.#outside += 1;
     try {
-      return start();
+      await this.#inTurn(() => this.#goHome());
+      return await work();
     } finally {
-      writeFileSync(join(this.#own, "cgroup.procs"), pid);
+      this.#outside -= 1;
     }
   }
 
@@ -99,6 +130,84 @@ export class ControlGroups {
     }
     if (subfolders(this.#base).length === 0) new ControlGroup(this.#base).remove();
   }
+
+  /** The last thing that this process does here: leaves a group that is prepared, and removes what is empty. */
+  close(): void {
+    if (this.#prepared !== undefined) writeFileSync(processesFile(this.#own), String(process.pid));
+    this.#prepared = undefined;
+    this.prune();
+  }
+
+  /** The group has an execution now, so this process leaves it; nobody waits for that but the next start. */
+  #moveOn(workspaceKey: string): void {
+    this.#prepared = undefined;
+    this.#inTurn(() => (this.#outside > 0 ? this.#goHome() : this.#prepare(workspaceKey))).catch((error) => {
+      console.error(new Date().toISOString(), "could not prepare a control group:", error);
+    });
+  }
+
+  async #prepare(workspaceKey: string): Promise<void> {
+    const group = this.#create(workspaceKey);
+    await this.#move(group.path);
+    this.#prepared?.group.remove();
+    this.#prepared = { workspaceKey, group };
+  }
+
+  async #goHome(): Promise<void> {
+    await this.#move(this.#own);
+    this.#prepared?.group.remove();
+    this.#prepared = undefined;
+  }
+
+  /** In a thread of libuv's, so that nothing else waits for the kernel. */
+  async #move(folder: string): Promise<void> {
+    try {
+      await writeFile(processesFile(folder), String(process.pid));
+    } catch (error) {
+      throw cannotEnter(folder, error);
+    }
+  }
+
+  /** In, and out again at once. */
+  #enterBriefly<T>(group: ControlGroup, start: () => T): T {
+    try {
+      writeFileSync(processesFile(group.path), String(process.pid));
+    } catch (error) {
+      throw cannotEnter(group.path, error);
+    }
+    try {
+      return start();
+    } finally {
+      writeFileSync(processesFile(this.#own), String(process.pid));
+      if (group.pids().length === 0) group.remove();
+    }
+  }
+
+  /** The name says who may be in it without belonging to it. */
+  #create(workspaceKey: string): ControlGroup {
+    this.#count += 1;
+    const path = join(this.#base, workspaceKey, `${this.#identity.pid}-${this.#identity.startTime}-${this.#count}`);
+    mkdirSync(path, { recursive: true });
+    return new ControlGroup(path);
+  }
+
+  #inTurn<T>(turn: () => Promise<T>): Promise<T> {
+    const result = this.#turns.then(turn);
+    this.#turns = result.catch(() => {});
+    return result;
+  }
+}
+
+function cannotEnter(folder: string, error: unknown): RuntimeError {
+  return new RuntimeError(
+    "spawn-failed",
+    `The control group ${folder} cannot be entered (${(error as Error).message})`,
+    "Stop the agent, so that the next one finds out anew what this account may do",
+  );
+}
+
+function processesFile(folder: string): string {
+  return join(folder, "cgroup.procs");
 }
 
 /** Folder of the group that this process is in, when version 2 is mounted. */
@@ -108,12 +217,16 @@ function ownGroup(): string | undefined {
   return mount === undefined || path === undefined ? undefined : join(mount, path);
 }
 
-function readProcesses(folder: string): number[] {
+/** An agent that has prepared a group, or just started something there, is in it and does not belong to it. */
+function membersOfFolder(folder: string): number[] {
+  const [, agentPid, agentStart] = /\/(\d+)-(\d+)-\d+$/.exec(folder) ?? [];
+  let pids: number[];
   try {
-    return readFileSync(join(folder, "cgroup.procs"), "utf8").split("\n").filter(Boolean).map(Number);
+    pids = readFileSync(processesFile(folder), "utf8").split("\n").filter(Boolean).map(Number);
   } catch {
     return [];
   }
+  return pids.filter((pid) => pid !== Number(agentPid) || startTimeOf(pid) !== agentStart);
 }
 
 /** The folder itself and all below it, parents first. */

@@ -13,7 +13,7 @@ import { isAlive, type ProcessIdentity, startTimeOf, waitUntilGone } from "./pro
 import { findProgram, resolveCwd } from "./program.ts";
 import { signalNumber } from "./signals.ts";
 import { launchWithTerminal } from "./terminal-workload.ts";
-import type { LaunchSpec, WorkloadEvents } from "./workload.ts";
+import type { LaunchSpec } from "./workload.ts";
 
 /** How long `signal` waits for the workload's end, in ms. Paseo gives a SIGKILL 750 ms in all before it helps itself. */
 const SIGNAL_LIMIT_MS = 5000;
@@ -68,11 +68,30 @@ export class Executions {
   }
 
   /**
-   * Starts a workload.
+   * Starts a workload, or takes it up when this very wrapper has started it meanwhile over a link that was lost.
+   * @param signal aborted when the client is gone
    * @throws RuntimeError exec-id-reused, execution-lost, cancelled, cwd-…, program-…, spawn-failed,
    *   terminal-unavailable, root-not-writable
    */
-  start(request: ExecRequest, place: ExecutionPlace, connection: WireConnection): Execution {
+  async start(
+    request: ExecRequest,
+    place: ExecutionPlace,
+    connection: WireConnection,
+    signal: AbortSignal,
+  ): Promise<Execution> {
+    const begin = (group?: ControlGroup) => {
+      signal.throwIfAborted();
+      return this.takeUp(request, connection) ?? this.#start(request, place, connection, group);
+    };
+    return this.#groups === undefined ? begin() : await this.#groups.start(groupKey(request.workspaceId), begin);
+  }
+
+  #start(
+    request: ExecRequest,
+    place: ExecutionPlace,
+    connection: WireConnection,
+    group: ControlGroup | undefined,
+  ): Execution {
     if (this.#abandoned.has(request.session))
       throw new RuntimeError("cancelled", "The client that asked for this execution is gone", "Run the command again");
     const records = new ExecutionRecords(place.workspaceFolder);
@@ -88,31 +107,23 @@ export class Executions {
     const { stdio } = request;
     if (stdio.kind === "pty" && stdio.term !== undefined && env.TERM === undefined) env.TERM = stdio.term;
     const executionKey = key(request.workspaceId, request.execId);
-    const group = this.#groups?.create(groupKey(request.workspaceId), groupKey(request.execId));
-    const launch = (events: WorkloadEvents) =>
-      stdio.kind === "pipes" ? launchWithPipes(spec, events) : launchWithTerminal(spec, stdio, this.#ptyPath, events);
-    let execution: Execution;
-    try {
-      execution = new Execution(
-        request,
-        (events) => (group === undefined ? launch(events) : this.#groups!.enter(group, () => launch(events))),
-        group,
-        () => {
-          try {
-            records.markEnded(request.execId, "exited");
-          } catch (error) {
-            // A full disk must not keep the exit from the client. The live record stays, so the id is not used again.
-            console.error(new Date().toISOString(), error);
-          }
-          // Removing a control group waits for the kernel's readers; the client need not.
-          if (group !== undefined) setTimeout(() => group.remove(), GROUP_REMOVAL_MS);
-        },
-        () => this.#forget(executionKey, request.session),
-      );
-    } catch (error) {
-      group?.remove();
-      throw error;
-    }
+    const execution = new Execution(
+      request,
+      (events) =>
+        stdio.kind === "pipes" ? launchWithPipes(spec, events) : launchWithTerminal(spec, stdio, this.#ptyPath, events),
+      group,
+      () => {
+        try {
+          records.markEnded(request.execId, "exited");
+        } catch (error) {
+          // A full disk must not keep the exit from the client. The live record stays, so the id is not used again.
+          console.error(new Date().toISOString(), error);
+        }
+        // Removing a control group waits for the kernel's readers; the client need not.
+        if (group !== undefined) setTimeout(() => group.remove(), GROUP_REMOVAL_MS);
+      },
+      () => this.#forget(executionKey, request.session),
+    );
     this.#byKey.set(executionKey, execution);
     this.#bySession.set(request.session, execution);
     try {
@@ -224,9 +235,19 @@ export class Executions {
     await waitUntilGone(() => this.#byKey.size === 0, farewellMs);
   }
 
+  /** Does something that starts processes of the agent's own, which must not be born in an execution's group. */
+  async outside<T>(work: () => Promise<T>): Promise<T> {
+    return this.#groups === undefined ? await work() : await this.#groups.outside(work);
+  }
+
   /** Control groups in which nothing runs any more go away. */
   prune(): void {
     this.#groups?.prune();
+  }
+
+  /** Nothing will be started any more. */
+  close(): void {
+    this.#groups?.close();
   }
 
   /** A wrapper is gone for good: what it started ends. */

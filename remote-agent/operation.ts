@@ -211,9 +211,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
       this.#connection.pause();
       try {
         const place = await workspaces.requireReady(request.workspaceId, request.runtimeInstanceId, request);
-        this.#abort.signal.throwIfAborted();
-        // When its first link was lost at once, the client may have come over a second one meanwhile.
-        execution = executions.takeUp(request, this.#connection) ?? executions.start(request, place, this.#connection);
+        execution = await executions.start(request, place, this.#connection, this.#abort.signal);
       } catch (error) {
         this.#early = undefined;
         throw error;

@@ -93,18 +93,20 @@ export class Workspaces {
     mkdirSync(unfinished, { mode: 0o700 });
     try {
       const { source } = request;
-      const result = await materialize({
-        contentPath: contentFolder(unfinished),
-        cacheRoot: gitCache,
-        source: source.kind === "git" ? source : { kind: "directory", key: source.key },
-        supply: context.supply,
-        placement: request.placement,
-        workspaceId: request.workspaceId,
-        markFirstAgentBranchAutoName: request.markFirstAgentBranchAutoName,
-        paseoConfig: request.paseoConfig,
-        progress: context.progress,
-        signal: context.signal,
-      });
+      const result = await this.#executions.outside(() =>
+        materialize({
+          contentPath: contentFolder(unfinished),
+          cacheRoot: gitCache,
+          source: source.kind === "git" ? source : { kind: "directory", key: source.key },
+          supply: context.supply,
+          placement: request.placement,
+          workspaceId: request.workspaceId,
+          markFirstAgentBranchAutoName: request.markFirstAgentBranchAutoName,
+          paseoConfig: request.paseoConfig,
+          progress: context.progress,
+          signal: context.signal,
+        }),
+      );
       const record: WorkspaceRecord = {
         version: 1,
         workspaceId: request.workspaceId,
@@ -181,7 +183,8 @@ export class Workspaces {
       const record = readRecord(this.#layout, workspaceId);
       if (record === undefined) return;
       requireOwner(record, runtimeInstanceId);
-      await this.#remove(record, await hasUnsavedWork(contentFolder(this.#folder(record)), record.baseline));
+      const content = contentFolder(this.#folder(record));
+      await this.#remove(record, await this.#executions.outside(() => hasUnsavedWork(content, record.baseline)));
     });
   }
 

@@ -50,9 +50,30 @@ describeReal("process trees", () => {
     expect(code).toBe(0);
     expect(isRunning(pid)).toBe(true);
     await client.destroy("daemons");
-    // Only root and delegated accounts have control groups; elsewhere such a daemon stays, as the documentation says.
-    if (existsSync("/sys/fs/cgroup") && process.getuid?.() === 0) await untilGone(pid);
+    if (hasControlGroups()) await untilGone(pid);
     else process.kill(pid, "SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it("signal KILL ends the daemon of one execution, and leaves those of others alone", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "psr-daemons-"));
+    const script = join(import.meta.dirname, "../fixtures/daemonize.sh");
+    const start = async (name: string) => {
+      const argv = ["sh", "-c", '"$1" "$2"; exec sleep 605', "sh", script, join(folder, name)];
+      const exec = client.exec("trees", { argv, env: ENV });
+      await exec.outputContains("\n");
+      return { exec, daemon: Number(exec.output) };
+    };
+    const ended = { exec: client.exec("trees", { argv: [script, join(folder, "a")], env: ENV }), daemon: 0 };
+    ended.daemon = Number((await ended.exec.result()).stdout.toString());
+    const [first, second] = [await start("b"), await start("c")];
+    expect(await client.signal("trees", first.exec.execId, "SIGKILL")).toMatchObject({ code: 0, stderr: "" });
+    if (hasControlGroups()) expect(isRunning(first.daemon)).toBe(false);
+    else process.kill(first.daemon, "SIGKILL");
+    expect([ended.daemon, second.daemon].map(isRunning)).toEqual([true, true]);
+    await client.signal("trees", second.exec.execId, "SIGKILL");
+    process.kill(ended.daemon, "SIGKILL");
+    if (!hasControlGroups()) process.kill(second.daemon, "SIGKILL");
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -65,6 +86,11 @@ describeReal("process trees", () => {
     await client.ok(["resume", "--workspace-id", "trees"]);
   });
 });
+
+/** Only root and delegated accounts have them; elsewhere a daemon stays, as the documentation says. */
+function hasControlGroups(): boolean {
+  return existsSync("/sys/fs/cgroup") && process.getuid?.() === 0;
+}
 
 /** The shell that starts the sleeps has their arguments in its command line, too. */
 function isSleep(pid: number): boolean {
