@@ -133,7 +133,9 @@ export class Operation implements ConnectionHandler<ClientFrame> {
   }: WireRequest & { op: "exec" | "signal" }): string | undefined {
     const { workspaces, executions } = this.#services;
     try {
-      return executions.ownerElsewhere(workspaceId, execId, workspaces.ownedFolder(workspaceId, runtimeInstanceId));
+      const elsewhere = executions.ownerElsewhere(workspaceId, execId, workspaces.folder(workspaceId));
+      if (elsewhere !== undefined) workspaces.requireOwned(workspaceId, runtimeInstanceId);
+      return elsewhere;
     } catch {
       // No such workspace, or not this client's: the operation itself reports it.
       return undefined;
@@ -189,7 +191,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
           request.workspaceId,
           request.execId,
           request.signal,
-          workspaces.ownedFolder(request.workspaceId, request.runtimeInstanceId),
+          workspaces.requireOwned(request.workspaceId, request.runtimeInstanceId),
         );
         return lifecycle(OK);
       case "exec":

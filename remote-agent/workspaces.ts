@@ -229,8 +229,16 @@ export class Workspaces {
     };
   }
 
-  /** @throws RuntimeError workspace-missing, workspace-owned-elsewhere */
-  ownedFolder(workspaceId: string, runtimeInstanceId: string): string {
+  /** Where a workspace with this id is, if there is one. */
+  folder(workspaceId: string): string {
+    return this.#layout.workspace(workspaceId);
+  }
+
+  /**
+   * @returns the workspace's folder
+   * @throws RuntimeError workspace-missing, workspace-owned-elsewhere
+   */
+  requireOwned(workspaceId: string, runtimeInstanceId: string): string {
     return this.#folder(this.#requireOwned(workspaceId, runtimeInstanceId));
   }
 

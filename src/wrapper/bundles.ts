@@ -1,5 +1,4 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { Script } from "node:vm";
 import { securePrivateFolder } from "../wire/private-folder.ts";
@@ -33,7 +32,8 @@ export function loadBundle<Name extends keyof Bundles>(name: Name): Bundles[Name
     process.once("exit", () => writeQuietly(cache, script.createCachedData()));
   }
   const module = { exports: {} };
-  script.runInThisContext()(module.exports, createRequire(file), module, file, __dirname);
+  // All of them lie in one folder, so what this file requires is found for them as well.
+  script.runInThisContext()(module.exports, require, module, file, __dirname);
   return module.exports as Bundles[Name];
 }
 

@@ -1,4 +1,3 @@
-import { isatty } from "node:tty";
 import { acceptRuntimeOptions, type WrapperOptions } from "../ssh/accept-options.ts";
 import type { DialCaller } from "../wire/dial.ts";
 import { loadBundle } from "./bundles.ts";
@@ -23,6 +22,11 @@ export function createContext(rawOptions: Record<string, unknown>): RuntimeConte
     options: acceptRuntimeOptions(rawOptions) ?? loadBundle("contract").parseRuntimeOptions(rawOptions),
     rawOptions,
     caller: callerEnvironment(process.env),
-    progress: isatty(STDERR) ? (text) => writeAll(STDERR, `${text}\n`) : () => {},
+    progress: showProgress,
   };
+}
+
+function showProgress(text: string): void {
+  // Loaded here, since most operations have nothing to show.
+  if (process.getBuiltinModule("node:tty").isatty(STDERR)) writeAll(STDERR, `${text}\n`);
 }

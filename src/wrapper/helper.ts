@@ -1,5 +1,4 @@
 import { closeSync, createReadStream, openSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, extname, join } from "node:path";
 import type { WrapperOptions } from "../ssh/accept-options.ts";
 import { RuntimeError } from "../wire/errors.ts";
@@ -111,6 +110,7 @@ function moduleExtension(path: string): string {
 
 function findInPackage(): string | undefined {
   // Not by resolving its package.json, which a package with `exports` may hide.
+  const { createRequire } = process.getBuiltinModule("node:module");
   for (const modules of createRequire(__filename).resolve.paths(HELPER_PACKAGE) ?? []) {
     const folder = join(modules, HELPER_PACKAGE);
     try {

@@ -7,6 +7,7 @@ import { writeAll } from "../synchronous-io.ts";
 import { type ByteSink, openByteSink } from "./byte-sink.ts";
 import { closeByteSource, openByteSource } from "./byte-source.ts";
 import { ControlChannel, type TerminalControl } from "./control-channel.ts";
+import { closeDescriptor } from "./descriptor.ts";
 import { EventChannel } from "./event-channel.ts";
 import { ExecutionClient, type ExecutionEvents, type OutputName } from "./execution-client.ts";
 import { mirrorExit } from "./mirror.ts";
@@ -88,18 +89,24 @@ class ExecSession implements ExecutionEvents {
   }
 
   async run(): Promise<void> {
-    this.#controlChannel.watch(
-      this.#mode,
-      (control) => this.#onControl(control),
-      (error) => this.onFailed(error),
-    );
+    // A resize that has already arrived leaves with the request, so that the window has its size from the first byte.
+    if (this.#mode === "pty") this.#watchControls();
     const run = this.#client.run();
     // The request leaves first, in this turn of the loop: what follows happens while it is on its way.
     setImmediate(() => this.#listen());
     await run;
   }
 
+  #watchControls(): void {
+    this.#controlChannel.watch(
+      this.#mode,
+      (control) => this.#onControl(control),
+      (error) => this.onFailed(error),
+    );
+  }
+
   #listen(): void {
+    if (this.#mode === "pipes") this.#watchControls();
     for (const signal of FORWARDED_SIGNALS) process.on(signal, () => this.#client.control({ type: "signal", signal }));
     this.#input = openByteSource(INPUT_FD);
     this.#input.on("data", (chunk: Buffer) => this.#onInput(chunk));
@@ -124,8 +131,9 @@ class ExecSession implements ExecutionEvents {
   /** A terminal has no second output, and descriptor 2 is for this runtime's own words then. */
   onOutputEnd(output: OutputName): void {
     if (this.#mode === "pty" && output === "stderr") return;
+    const sink = this.#sinks[output];
     // When the command itself has ended too, this process is about to, and everything is closed by that.
-    setImmediate(() => this.#sink(output).end());
+    setImmediate(() => (sink === undefined ? closeDescriptor(OUTPUT_FDS[output]) : sink.end()));
   }
 
   onExit(code: number | null, signal: string | null): void {

@@ -1,5 +1,4 @@
 import type { Socket } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 import { type ConnectionHandler, WireConnection } from "../../wire/connection.ts";
 import { RuntimeError } from "../../wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../../wire/frame.ts";
@@ -113,7 +112,7 @@ export class ExecutionClient {
         // A link that is lost before the agent has answered on it may be lost again the same way, without end.
         fruitless = link.answered ? 0 : fruitless + 1;
         if (fruitless >= MAX_FRUITLESS_LINKS) throw reason ?? lostAgain();
-        if (fruitless > 1) await delay(FRUITLESS_WAIT_MS * fruitless);
+        if (fruitless > 1) await new Promise((resolve) => setTimeout(resolve, FRUITLESS_WAIT_MS * fruitless));
         if (link.answered || lostAt === undefined) lostAt = Date.now();
       } catch (error) {
         this.#fail(this.#explain(RuntimeError.from(error), lostAt));

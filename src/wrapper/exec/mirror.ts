@@ -1,5 +1,3 @@
-import { constants } from "node:os";
-
 /** Ends this process the way the workload ended. */
 
 /** Milliseconds within which a signal to oneself takes effect; afterwards its shell status says the same. */
@@ -10,7 +8,7 @@ export function mirrorExit(code: number | null, signal: string | null): void {
   if (signal === null) {
     process.exit(code ?? 1);
   }
-  const number = (constants.signals as Record<string, number>)[signal];
+  const number = (process.getBuiltinModule("node:os").constants.signals as Record<string, number>)[signal];
   if (number === undefined) process.exit(1);
   // Node ignores SIGPIPE and handles others; a handler that comes and goes leaves the system's default behind.
   const ignore = () => {};
