@@ -10,6 +10,7 @@ import { ControlGroups } from "./control-groups.ts";
 import { Executions } from "./executions.ts";
 import { HelperStore } from "./helper.ts";
 import { Layout } from "./layout.ts";
+import { Links } from "./links.ts";
 import { type AgentServices, Operation } from "./operation.ts";
 import { startTimeOf } from "./processes.ts";
 import { writeJsonAtomically } from "./store.ts";
@@ -83,6 +84,7 @@ export class Agent {
       workspaces,
       executions,
       helpers,
+      links: new Links(),
       status: () => ({
         kind: "status",
         pid: process.pid,

@@ -9,6 +9,7 @@ import type { Execution } from "./execution.ts";
 import type { Executions } from "./executions.ts";
 import { forwardToAgent } from "./forward.ts";
 import type { HelperStore } from "./helper.ts";
+import type { Links } from "./links.ts";
 import { Uploads } from "./upload.ts";
 import type { Shape, Workspaces } from "./workspaces.ts";
 
@@ -17,6 +18,7 @@ export interface AgentServices {
   workspaces: Workspaces;
   executions: Executions;
   helpers: HelperStore;
+  links: Links;
   status(): Extract<WireResponse, { kind: "status" }>;
 }
 
@@ -32,6 +34,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
   readonly #uploads: Uploads;
   readonly #abort = new AbortController();
   readonly #onClosed: () => void;
+  #leaveLink = () => {};
   #requested = false;
   #answered = false;
   #execution: Execution | undefined;
@@ -49,6 +52,12 @@ export class Operation implements ConnectionHandler<ClientFrame> {
   /** Closes the connection when it is a spare: somebody else serves what would come over it. */
   closeUnlessUsed(): void {
     if (!this.#requested) this.#connection.destroy();
+  }
+
+  onLink(name: string): void {
+    const { window, leave } = this.#services.links.join(name);
+    this.#connection.window = window;
+    this.#leaveLink = leave;
   }
 
   onJson(frame: ClientFrame): void {
@@ -93,6 +102,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
 
   onClose(): void {
     this.#gone();
+    this.#leaveLink();
     this.#onClosed();
   }
 

@@ -117,7 +117,8 @@ function violations({ loads, without = [], maximum }, inside, imports, size) {
     if (/^zod\/v4\/locales\/(?!en\.js)/.test(name)) problems.push("must not contain zod's locales other than en.js");
   }
   for (const { path, external } of imports) {
-    if (!external || path.startsWith("node:") || builtinModules.includes(path) || loads.includes(path)) continue;
+    if (!external || path.startsWith("node:") || builtinModules.includes(path)) continue;
+    if (loads.some((name) => path === name || path.startsWith(`${name}/`))) continue;
     problems.push(`must not load ${path}`);
   }
   if (maximum !== undefined && size >= maximum) problems.push(`has ${size} bytes; it must stay below ${maximum}`);

@@ -2,6 +2,7 @@ import type { Duplex } from "node:stream";
 import PQueue from "p-queue";
 import type { Carrier, RuntimeOptions } from "../ssh/index.ts";
 import { RuntimeError } from "../wire/errors.ts";
+import { encodeLink } from "../wire/frame.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import { type AgentAddress, deployAgent } from "./deploy.ts";
 import { SpareChannel } from "./spare-channel.ts";
@@ -18,6 +19,7 @@ export class AgentEndpoint {
   readonly #carrier: Carrier;
   readonly #files: AgentFiles;
   readonly #options: RuntimeOptions;
+  readonly #link: Buffer;
   readonly #openings = new PQueue({ concurrency: OPENINGS_AT_ONCE });
   #address: Promise<AgentAddress> | undefined;
   #known: AgentAddress | undefined;
@@ -26,8 +28,10 @@ export class AgentEndpoint {
   #closed = false;
   #refillTimer: NodeJS.Timeout | undefined;
 
-  constructor(carrier: Carrier, files: AgentFiles, options: RuntimeOptions) {
+  /** @param link names the SSH connection to the agent: its channels share what they may have on the way */
+  constructor(carrier: Carrier, link: Buffer, files: AgentFiles, options: RuntimeOptions) {
     this.#carrier = carrier;
+    this.#link = link;
     this.#files = files;
     this.#options = options;
   }
@@ -85,8 +89,10 @@ export class AgentEndpoint {
     this.#spares = [];
   }
 
-  #open(address: AgentAddress): Promise<Duplex> {
-    return this.#openings.add(() => this.#carrier.openStream(address.socket));
+  async #open(address: AgentAddress): Promise<Duplex> {
+    const channel = await this.#openings.add(() => this.#carrier.openStream(address.socket));
+    channel.write(encodeLink(this.#link));
+    return channel;
   }
 
   /** Single flight: whoever asks while a deployment is under way waits for that one. */

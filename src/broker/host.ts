@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type PQueue from "p-queue";
@@ -10,6 +11,7 @@ import {
 } from "../ssh/index.ts";
 import type { HostStatus } from "../wire/dial.ts";
 import { type ErrorCode, RuntimeError } from "../wire/errors.ts";
+import { LINK_NAME_BYTES } from "../wire/frame.ts";
 import { AgentEndpoint } from "./agent-endpoint.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import { BackOff } from "./back-off.ts";
@@ -184,6 +186,7 @@ export class Host {
 /** A connection that stands, with the agents that are reached over it: one for each root folder in use. */
 class Live {
   readonly carrier: Carrier;
+  readonly #name = randomBytes(LINK_NAME_BYTES);
   readonly #endpoints = new Map<string, AgentEndpoint>();
 
   constructor(carrier: Carrier) {
@@ -194,7 +197,7 @@ class Live {
     const key = JSON.stringify([options.root, options.node]);
     let endpoint = this.#endpoints.get(key);
     if (endpoint === undefined) {
-      endpoint = new AgentEndpoint(this.carrier, files, options);
+      endpoint = new AgentEndpoint(this.carrier, this.#name, files, options);
       this.#endpoints.set(key, endpoint);
     }
     return endpoint;

@@ -1,5 +1,6 @@
 import { Duplex } from "node:stream";
 import type { Channel } from "ssh2";
+import { returnCredit } from "./channel-window.ts";
 
 /** Bytes that wait in this stream on top of the channel's own window of 2 MiB. */
 const HIGH_WATER_MARK_BYTES = 256 * 1024;
@@ -23,6 +24,7 @@ export class ChannelStream extends Duplex {
     super({ highWaterMark: HIGH_WATER_MARK_BYTES, allowHalfOpen: true, autoDestroy: closing === "ours" });
     this.#channel = channel;
     channel.on("data", (chunk: Buffer) => {
+      returnCredit(channel);
       if (!this.push(chunk) && !this.destroyed) channel.pause();
     });
     channel.on("end", () => this.push(null));

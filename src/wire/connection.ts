@@ -16,8 +16,11 @@ import {
   type WireSide,
 } from "./frame.ts";
 import { FAREWELL_DEADLINE_MS, PREAMBLE_DEADLINE_MS } from "./limits.ts";
+import { LinkWindow, type SendWindow } from "./send-window.ts";
 
 export interface ConnectionHandler<Frame> {
+  /** The other side names the link that this connection goes over; it may only where this is defined. */
+  onLink?(name: string): void;
   onJson(frame: Frame): void;
   onData(stream: StreamId, offset: number, chunk: Buffer): void;
   onMark(type: MarkFrameType, stream: StreamId, offset: number): void;
@@ -32,6 +35,8 @@ export interface ConnectionHandler<Frame> {
  * frame says why, the stream is destroyed and `onClose` gets the error; nothing of the offending input is kept.
  */
 export class WireConnection<Checks extends FrameChecks = FrameChecks> {
+  /** What the streams that are sent here may have on the way: with nobody else, as long as no other link is known. */
+  window: SendWindow = new LinkWindow();
   readonly #socket: Duplex;
   readonly #handler: Pick<ConnectionHandler<never>, "onEnd" | "onClose">;
   readonly #decoder: FrameDecoder;
@@ -49,6 +54,7 @@ export class WireConnection<Checks extends FrameChecks = FrameChecks> {
     this.#socket = socket;
     this.#handler = handler;
     this.#decoder = new FrameDecoder({
+      ...(handler.onLink === undefined ? {} : { link: (name: string) => handler.onLink!(name) }),
       json: (type, value) => {
         const frame = checkJsonFrame(side, type, value);
         if (type === FrameType.Fatal) this.#close(RuntimeError.fromData(value as ErrorData));
@@ -167,7 +173,7 @@ export class WireConnection<Checks extends FrameChecks = FrameChecks> {
 
   /** A peer that begins a preamble and never finishes it is not allowed to stay. One that sends nothing is a spare. */
   #watchPreamble(): void {
-    if (this.#decoder.preambleComplete) {
+    if (!this.#decoder.inPreamble) {
       clearTimeout(this.#preambleTimer);
       this.#preambleTimer = undefined;
     } else if (this.#preambleTimer === undefined) {

@@ -7,6 +7,18 @@ import { MAX_DATA_BYTES } from "./limits.ts";
  */
 export const PREAMBLE = Buffer.from([0x50, 0x53, 0x52, 0x57, 0x0d, 0x0a, 0x1a, 1]);
 
+/**
+ * What may stand before the preamble on a client's side: magic, then a name. Connections that begin with the same name go
+ * over the same link, so that what is sent over them shares one window. The broker writes it, for it knows the links.
+ */
+const LINK_MAGIC = Buffer.from("PSRL");
+export const LINK_NAME_BYTES = 12;
+
+/** @param name of LINK_NAME_BYTES */
+export function encodeLink(name: Buffer): Buffer {
+  return Buffer.concat([LINK_MAGIC, name]);
+}
+
 /** Frame types. Below 16: JSON payloads; from 16 on: binary payloads about one stream. */
 export enum FrameType {
   Request = 1,
@@ -79,6 +91,8 @@ const MIN_JSON_BUFFER_BYTES = 4 * KIB;
 const NOTHING = Buffer.alloc(0);
 
 export interface FrameHandler {
+  /** Called at most once, before anything else; without it a connection that names its link is a violation. */
+  link?(name: string): void;
   json(type: JsonFrameType, value: unknown): void;
   /** Called once for each part of a data frame that has arrived; `chunk` is the caller's memory, valid for good. */
   data(stream: StreamId, offset: number, chunk: Buffer): void;
@@ -133,6 +147,9 @@ export function violation(text: string): RuntimeError {
 export class FrameDecoder {
   readonly #handler: FrameHandler;
   #preambleSeen = 0;
+  /** What has come of a link's name, once its magic has. */
+  #linkName: Buffer | undefined;
+  #linkNameSeen = 0;
   #stopped = false;
   readonly #header = Buffer.allocUnsafe(HEADER_BYTES + STREAM_HEADER_BYTES);
   #headerSeen = 0;
@@ -150,9 +167,10 @@ export class FrameDecoder {
     this.#handler = handler;
   }
 
-  /** Whether the other side has sent its whole preamble. */
-  get preambleComplete(): boolean {
-    return this.#preambleSeen === PREAMBLE.length;
+  /** Whether the other side is in the middle of its preamble, or of its link's name. */
+  get inPreamble(): boolean {
+    const inName = this.#linkName !== undefined && this.#linkNameSeen < LINK_NAME_BYTES;
+    return inName || (this.#preambleSeen > 0 && this.#preambleSeen < PREAMBLE.length);
   }
 
   /** Takes no further frame: whoever calls this from within a frame gets what follows it from `push`. */
@@ -179,6 +197,19 @@ export class FrameDecoder {
   #preamble(chunk: Buffer): number {
     let at = 0;
     while (this.#preambleSeen < PREAMBLE.length && at < chunk.length) {
+      if (this.#linkName !== undefined && this.#linkNameSeen < LINK_NAME_BYTES) {
+        this.#linkName[this.#linkNameSeen] = chunk[at]!;
+        this.#linkNameSeen += 1;
+        at += 1;
+        if (this.#linkNameSeen === LINK_NAME_BYTES) this.#handler.link!(this.#linkName.toString("hex"));
+        continue;
+      }
+      if (this.#beginsLink(chunk[at]!)) {
+        this.#linkName = Buffer.alloc(LINK_NAME_BYTES);
+        this.#preambleSeen = 0;
+        at += 1;
+        continue;
+      }
       if (chunk[at] !== PREAMBLE[this.#preambleSeen]) {
         throw violation(
           this.#preambleSeen === PREAMBLE.length - 1
@@ -190,6 +221,17 @@ export class FrameDecoder {
       at += 1;
     }
     return at;
+  }
+
+  /** The two magics differ in their last byte. */
+  #beginsLink(byte: number): boolean {
+    const last = LINK_MAGIC.length - 1;
+    return (
+      this.#preambleSeen === last &&
+      byte === LINK_MAGIC[last] &&
+      this.#handler.link !== undefined &&
+      this.#linkName === undefined
+    );
   }
 
   #readHeader(chunk: Buffer, from: number): number {

@@ -9,11 +9,14 @@
  */
 export const STREAM_WINDOW_BYTES = 2 * 1024 * 1024;
 
-/** A sender may always have this much on the way, however long the queue of the link is. */
+/** The streams over one link may always have this much on the way together, however long its queue is. */
 export const MIN_WINDOW_BYTES = 32 * 1024;
 
-/** A receiver acknowledges at the latest after this many bytes; half of the smallest window keeps the sender moving. */
-export const ACKNOWLEDGE_STEP_BYTES = MIN_WINDOW_BYTES / 2;
+/** A receiver acknowledges at once when so many bytes are new, and sooner or later when it is less. */
+export const ACKNOWLEDGE_STEP_BYTES = 16 * 1024;
+
+/** How much later at most, in ms. */
+export const ACKNOWLEDGE_DELAY_MS = 5;
 
 /** Bytes of data in one data frame. Small enough that a keystroke never waits long behind one. */
 export const MAX_DATA_BYTES = 64 * 1024;

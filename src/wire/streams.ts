@@ -1,17 +1,23 @@
 import type { WireConnection } from "./connection.ts";
-import { DelayWindow, type SendWindow } from "./delay-window.ts";
 import { FrameType, type StreamId, violation } from "./frame.ts";
 import { KeptBytes } from "./kept-bytes.ts";
-import { ACKNOWLEDGE_STEP_BYTES, MAX_DATA_BYTES, MESSAGE_WINDOW, STREAM_WINDOW_BYTES } from "./limits.ts";
+import {
+  ACKNOWLEDGE_DELAY_MS,
+  ACKNOWLEDGE_STEP_BYTES,
+  MAX_DATA_BYTES,
+  MESSAGE_WINDOW,
+  STREAM_WINDOW_BYTES,
+} from "./limits.ts";
+import type { WindowShare } from "./send-window.ts";
 
 /**
  * Streams with absolute offsets that outlive their connection. Acknowledgement = credit = replay: the receiver
  * acknowledges what it has handed to the operating system; the sender keeps what is not acknowledged, has at most one
- * window of it on the way, and sends it again after a reconnect.
+ * window of it on the way (less when the link is full, see send-window.ts), and sends it again after a reconnect.
  */
 
 /** What a stream needs of a connection. */
-export type FrameSink = Pick<WireConnection, "sendData" | "sendJson" | "sendMark">;
+export type FrameSink = Pick<WireConnection, "sendData" | "sendJson" | "sendMark" | "window">;
 
 /** The sending half of one stream. Nothing is dropped: when `full`, the owner pauses its producer. */
 export class OutgoingStream {
@@ -21,7 +27,8 @@ export class OutgoingStream {
   readonly #kept = new KeptBytes();
   /** Offset up to which the present connection has the stream. */
   #sent = 0;
-  readonly #window: SendWindow;
+  /** What the link lets this stream have on the way; absent while there is no link, and for a stream that was refused. */
+  #share: WindowShare | undefined;
   #endSent = false;
   #finished = false;
   #refused = false;
@@ -34,10 +41,8 @@ export class OutgoingStream {
   /** Called once, when the stream has become `settled`. */
   onSettled: () => void = () => {};
 
-  /** @param window how much may be on the way */
-  constructor(id: StreamId, window: SendWindow = new DelayWindow()) {
+  constructor(id: StreamId) {
     this.#id = id;
-    this.#window = window;
   }
 
   get full(): boolean {
@@ -84,8 +89,8 @@ export class OutgoingStream {
       throw violation(`stream ${this.#id} is acknowledged up to ${offset}, but only ${this.#sent} bytes were sent`);
     if (offset <= this.#kept.start) return;
     const wasFull = this.full;
-    this.#window.acknowledged(offset, offset - this.#kept.start, this.#sent < this.#kept.end);
     this.#kept.dropBefore(offset);
+    this.#share?.acknowledged(offset);
     this.#send();
     if (wasFull && !this.full) this.onWritable();
     this.#tellSettled();
@@ -96,6 +101,7 @@ export class OutgoingStream {
     if (this.#refused) return;
     const wasFull = this.full;
     this.#refused = true;
+    this.#leaveWindow();
     this.#kept.dropBefore(this.#kept.end);
     this.#sent = this.#kept.end;
     this.#send();
@@ -114,30 +120,47 @@ export class OutgoingStream {
     const { start, end } = this.#kept;
     if (received > end || (received < start && !this.#refused))
       throw violation(`stream ${this.#id} is wanted from ${received}, but only ${start} to ${end} can be sent`);
+    this.#leaveWindow();
     this.#connection = connection;
-    this.#window.reset();
     this.#sent = this.#refused ? end : received;
     this.#endSent = false;
+    if (!this.#refused) this.#share = connection.window.join(this.#sent, (most) => this.#sendSome(most));
     this.#send();
   }
 
   detach(): void {
+    this.#leaveWindow();
     this.#connection = undefined;
   }
 
-  /** Sends what the window allows and, behind the last byte, the end. */
+  #leaveWindow(): void {
+    this.#share?.leave();
+    this.#share = undefined;
+  }
+
+  /** Asks for a turn when there is something to send and, behind the last byte, sends the end. */
   #send(): void {
-    const connection = this.#connection;
-    if (connection === undefined) return;
-    while (this.#sent < this.#kept.end && this.#sent - this.#kept.start < this.#window.size) {
-      const bytes = this.#kept.from(this.#sent).subarray(0, MAX_DATA_BYTES);
-      connection.sendData(this.#id, this.#sent, bytes);
+    if (this.#sent < this.#kept.end) this.#share?.request();
+    else this.#sendEnd();
+  }
+
+  /** @returns how many bytes were sent */
+  #sendSome(most: number): number {
+    const from = this.#sent;
+    const until = Math.min(from + most, this.#kept.end, this.#kept.start + STREAM_WINDOW_BYTES);
+    while (this.#sent < until) {
+      const bytes = this.#kept.from(this.#sent).subarray(0, Math.min(until - this.#sent, MAX_DATA_BYTES));
+      this.#connection!.sendData(this.#id, this.#sent, bytes);
       this.#sent += bytes.length;
-      this.#window.sent(this.#sent);
     }
-    if (!this.#finished || this.#endSent || this.#sent < this.#kept.end) return;
+    this.#sendEnd();
+    return this.#sent - from;
+  }
+
+  #sendEnd(): void {
+    if (this.#connection === undefined || !this.#finished || this.#endSent || this.#sent < this.#kept.end) return;
     this.#endSent = true;
-    connection.sendMark(FrameType.End, this.#id, this.#kept.end);
+    this.#connection.sendMark(FrameType.End, this.#id, this.#kept.end);
   }
 
   #tellSettled(): void {
@@ -156,6 +179,7 @@ export class IncomingStream {
   #acknowledged = 0;
   #endOffset: number | undefined;
   #refused = false;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(id: StreamId) {
     this.#id = id;
@@ -209,14 +233,18 @@ export class IncomingStream {
     this.consume(0);
   }
 
-  /** Tells the sender that `count` more bytes are with the operating system, when it is worth a frame. */
+  /** Tells the sender that `count` more bytes are with the operating system: at once when it is worth a frame. */
   consume(count: number): void {
     this.#consumed += count;
     const step = this.complete && this.#consumed === this.#received ? 1 : ACKNOWLEDGE_STEP_BYTES;
-    if (this.#consumed - this.#acknowledged >= step) this.#acknowledge();
+    const news = this.#consumed - this.#acknowledged;
+    if (news >= step) this.#acknowledge();
+    else if (news > 0) this.#timer ??= setTimeout(() => this.#acknowledge(), ACKNOWLEDGE_DELAY_MS).unref();
   }
 
   #acknowledge(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
     if (this.#refused) return;
     this.#acknowledged = this.#consumed;
     this.#connection?.sendMark(FrameType.Acknowledge, this.#id, this.#acknowledged);
@@ -240,6 +268,8 @@ export class IncomingStream {
   }
 
   detach(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
     this.#connection = undefined;
   }
 }

@@ -1,7 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RuntimeError } from "../../src/wire/errors.ts";
-import { encodeJsonFrame, encodeMarkFrame, FrameDecoder, FrameType, PREAMBLE, StreamId } from "../../src/wire/frame.ts";
+import {
+  encodeJsonFrame,
+  encodeLink,
+  encodeMarkFrame,
+  FrameDecoder,
+  FrameType,
+  PREAMBLE,
+  StreamId,
+} from "../../src/wire/frame.ts";
 import { MAX_DATA_BYTES } from "../../src/wire/limits.ts";
 import {
   anyFrame,
@@ -76,13 +84,36 @@ describe("the frame decoder", () => {
     ]);
   });
 
-  it("tells when the preamble is complete", () => {
+  it("tells when it is in the middle of the preamble", () => {
     const decoder = new FrameDecoder(new Recorder());
-    for (const byte of PREAMBLE) {
-      expect(decoder.preambleComplete).toBe(false);
+    expect(decoder.inPreamble).toBe(false);
+    for (const byte of PREAMBLE.subarray(0, -1)) {
       decoder.push(Buffer.of(byte));
+      expect(decoder.inPreamble).toBe(true);
     }
-    expect(decoder.preambleComplete).toBe(true);
+    decoder.push(PREAMBLE.subarray(-1));
+    expect(decoder.inPreamble).toBe(false);
+  });
+
+  it("takes the name of a link before the preamble, whole or byte by byte, and only once", () => {
+    const name = Buffer.from("000102030405060708090a0b", "hex");
+    for (const size of [1, 5, 64]) {
+      const links: string[] = [];
+      const recorder = new Recorder();
+      const decoder = new FrameDecoder(Object.assign(recorder, { link: (link: string) => links.push(link) }));
+      const bytes = Buffer.concat([encodeLink(name), PREAMBLE, encodeMarkFrame(FrameType.End, StreamId.Stdout, 7)]);
+      for (let at = 0; at < bytes.length; at += size) decoder.push(bytes.subarray(at, at + size));
+      expect(links).toEqual([name.toString("hex")]);
+      expect(recorder.frames).toEqual([{ kind: "mark", type: FrameType.End, stream: StreamId.Stdout, offset: 7 }]);
+    }
+    const named = () => {
+      const decoder = new FrameDecoder(Object.assign(new Recorder(), { link() {} }));
+      decoder.push(encodeLink(name));
+      return decoder;
+    };
+    expect(named().inPreamble).toBe(false);
+    expect(() => named().push(encodeLink(name))).toThrow(RuntimeError);
+    expect(() => new FrameDecoder(new Recorder()).push(encodeLink(name))).toThrow(RuntimeError);
   });
 
   it("delivers nothing of a frame that was cut off", () => {

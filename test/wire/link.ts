@@ -1,5 +1,10 @@
 import { FrameType, type JsonFrameType, type MarkFrameType, type StreamId } from "../../src/wire/frame.ts";
+import { MAX_DATA_BYTES } from "../../src/wire/limits.ts";
+import type { SendWindow } from "../../src/wire/send-window.ts";
 import type { FrameSink, IncomingStream, OutgoingStream } from "../../src/wire/streams.ts";
+
+/** So that frames are as long as they may be. */
+const TURN_BYTES = MAX_DATA_BYTES;
 
 /** What travels over a link of the tests. */
 export type Sent =
@@ -12,6 +17,16 @@ export type Sent =
 /** One direction of a link in memory: keeps what was sent in order, until a test delivers or loses it. */
 export class Direction implements FrameSink {
   readonly queue: Sent[] = [];
+  /** However much is on the way, a stream may send. */
+  readonly window: SendWindow = {
+    join: (_offset, send) => ({
+      request: () => {
+        while (send(TURN_BYTES) === TURN_BYTES);
+      },
+      acknowledged() {},
+      leave() {},
+    }),
+  };
 
   sendData(_stream: StreamId, offset: number, bytes: Buffer): void {
     this.queue.push({ kind: "data", offset, bytes });

@@ -6,9 +6,6 @@ import { MAX_DATA_BYTES, STREAM_WINDOW_BYTES } from "../../src/wire/limits.ts";
 import { IncomingStream, OutgoingStream } from "../../src/wire/streams.ts";
 import { Direction, toReceiver, toSender } from "./link.ts";
 
-/** These tests are about what is kept and sent, whatever the link's delay. */
-const FIXED_WINDOW = { size: STREAM_WINDOW_BYTES, sent() {}, acknowledged() {}, reset() {} };
-
 /** A prime length, so that no offset error of a power of two goes unnoticed. */
 const PATTERN = randomBytes(1_048_573);
 
@@ -52,7 +49,7 @@ const steps = (extra: Step[]) =>
 
 /** Both halves of a stream, the link between them, and what an application on either side sees. */
 class Model {
-  readonly sender = new OutgoingStream(StreamId.Stdout, FIXED_WINDOW);
+  readonly sender = new OutgoingStream(StreamId.Stdout);
   readonly receiver = new IncomingStream(StreamId.Stdout);
   #forth: Direction | undefined;
   #back: Direction | undefined;

@@ -6,11 +6,8 @@ import { IncomingStream, OutgoingStream } from "../../src/wire/streams.ts";
 import { heldMemory } from "../support/memory.ts";
 import { Direction } from "./link.ts";
 
-/** These tests are about what is kept and sent, whatever the link's delay. */
-const FIXED_WINDOW = { size: STREAM_WINDOW_BYTES, sent() {}, acknowledged() {}, reset() {} };
-
 function sending(received = 0): { stream: OutgoingStream; link: Direction } {
-  const stream = new OutgoingStream(StreamId.Stdout, FIXED_WINDOW);
+  const stream = new OutgoingStream(StreamId.Stdout);
   const link = new Direction();
   stream.attach(link, received);
   return { stream, link };
@@ -110,7 +107,7 @@ describe("the sending half of a stream", () => {
   });
 
   it("keeps single bytes for about what they are worth", () => {
-    const stream = new OutgoingStream(StreamId.Stdout, FIXED_WINDOW);
+    const stream = new OutgoingStream(StreamId.Stdout);
     const before = heldMemory();
     for (let count = 0; count < STREAM_WINDOW_BYTES; count += 1) stream.write(Buffer.alloc(1, count));
     expect(stream.full).toBe(true);
