@@ -1,40 +1,36 @@
-import { MIN_WINDOW_BYTES, STREAM_WINDOW_BYTES } from "./limits.ts";
+import { ACKNOWLEDGE_STEP_BYTES, MIN_WINDOW_BYTES, STREAM_WINDOW_BYTES } from "./limits.ts";
 
 /**
  * How much the streams over one link may have on the way together. They share its queues, and a keystroke's echo waits
- * behind whatever bulk streams have put there. So the sender measures what the link carries and in which time, as BBR
- * does (draft-ietf-ccwg-bbr), and has on the way what fills the link and a few milliseconds more.
+ * behind whatever bulk streams have put there. So the sender measures how long the queue is, as LEDBAT does (RFC 6817),
+ * and has on the way what fills the link and a few milliseconds more.
  *
- * Two other ways were tried. With a window for each stream every one of them sees rates that the others leave it by
- * chance, and takes the highest for its own: beside 8 streams over 20 MB/s an echo took 100 ms. Deciding from the delay
- * alone (LEDBAT) counts the jitter of a busy machine as a queue: at 30 ms of round-trip time the throughput fell to a
- * twentieth.
+ * The queue is the shortest time that anything took lately over the shortest that it ever took: what a busy machine or a
+ * slow reader adds to some of the times is no queue of the link. Taken from every single time, 30 ms of round-trip time and
+ * a little jitter made a twentieth of the throughput. And streams decide together: with a window for each, beside 8 of
+ * them over 20 MB/s an echo took 100 ms.
  */
 
-/** Queueing delay that the streams let themselves cause: this, and a part of the round-trip time up to a limit, in ms. */
-const QUEUE_MS = 5;
-const QUEUE_SHARE = 0.25;
-const MAX_QUEUE_SHARE_MS = 8;
+/** The queue that the streams let themselves cause, in ms. */
+const TARGET_MS = 4;
 /** What may be on the way before anything has been measured. Bytes. */
 const INITIAL_BYTES = 256 * 1024;
+/** More than any link of this world needs. Bytes. */
+const MAX_BYTES = 8 * STREAM_WINDOW_BYTES;
 /** Most that one stream sends before it is another one's turn. Bytes. */
 const TURN_BYTES = 32 * 1024;
-/** Less than this is not worth a frame, unless it is all that there is. Bytes. */
-const MIN_TURN_BYTES = 4 * 1024;
 /** What each stream may have on the way when the link is full: a keystroke's echo does not wait for bulk. Bytes. */
 const OWN_BYTES = 4 * 1024;
 /** A time is taken each time a stream has sent so many bytes. */
 const MARK_BYTES = 16 * 1024;
 /** The shortest time is forgotten after one to two of these, in ms, since routes change. */
 const BASE_PERIOD_MS = 5000;
-/** The highest rate is forgotten after one to two of these: in round trips, and at least in ms. */
-const RATE_PERIOD_TRIPS = 10;
-const RATE_PERIOD_MS = 500;
-/** The start is over when in so many round trips the rate has not grown by this factor. */
-const START_STALLS = 3;
-const START_GROWTH = 1.25;
-/** Round trips with half of the window, so that its own queue does not pass for the length of the link. */
-const DRAIN_TRIPS = 2;
+/** The window is set anew when times of what was sent under the present one have come in for so long, in ms. */
+const LOOK_MS = 40;
+/** By how much of itself the window grows or shrinks at most from one look to the next. */
+const MAX_CHANGE = 0.5;
+/** Until so many ms of queue have been seen, the window grows with everything that arrives: it doubles in a round trip. */
+const START_QUEUE_MS = 20;
 /** A stream of which nothing arrives for so long, while others go on, waits for its reader and not for the link. */
 const HELD_UP_TRIPS = 4;
 const HELD_UP_MS = 100;
@@ -69,13 +65,16 @@ export class LinkWindow implements SendWindow {
   #size = INITIAL_BYTES;
   /** Bytes on the way that count. */
   #flying = 0;
-  #delivered = 0;
+  /** When anything arrived the last time. */
   #deliveredAt = 0;
-  readonly #base = new Extreme(Math.min);
-  readonly #rate = new Extreme(Math.max);
-  #roundEnd = 0;
-  #start: { rate: number; stalls: number } | undefined = { rate: 0, stalls: 0 };
-  #drainRounds = 0;
+  readonly #base = new RecentMinimum();
+  #starting = true;
+  /** What the window grows by when there is no queue, as a multiple of what would make the queue that is wanted. */
+  #eagerness = 1;
+  /** What has been seen of what was sent since `from`. */
+  #look = { from: 0, shortest: Number.POSITIVE_INFINITY, limited: false };
+  /** The window proper while a smaller one is in force, so that its own queue does not pass for the length of the link. */
+  #afterDrain: number | undefined;
 
   /** @param now a clock in ms, for tests */
   constructor(now: () => number = () => performance.now()) {
@@ -113,54 +112,61 @@ export class LinkWindow implements SendWindow {
     share.arrived += count;
     share.progressAt = now;
     this.#flying -= before - share.flying;
-    this.#delivered += count;
     this.#deliveredAt = now;
     const mark = share.takeMark();
-    if (mark !== undefined) this.#measure(mark, now);
-    this.#adjust(count);
+    if (this.#waiting.size > 0) this.#look.limited = true;
+    if (mark !== undefined) this.#measure(mark.at, now);
+    if (this.#starting && this.#look.limited) this.#resize(this.#size + count);
     this.#serve();
   }
 
-  #measure(mark: Mark, now: number): void {
-    // A clock may not have moved on loopback.
-    const delay = Math.max(now - mark.at, 0.01);
-    const limited = this.#waiting.size > 0;
-    const begun = this.#base.add(delay, now, BASE_PERIOD_MS);
-    if (begun && limited && this.#start === undefined) this.#drainRounds = DRAIN_TRIPS;
-    const rate = (this.#delivered - mark.delivered) / delay;
-    // A rate at which nobody waited is what was asked of the link, not what it carries.
-    if (limited || rate > this.#rate.value) {
-      this.#rate.add(rate, now, Math.max(RATE_PERIOD_MS, RATE_PERIOD_TRIPS * this.#base.value));
+  #measure(sentAt: number, now: number): void {
+    const delay = now - sentAt;
+    const begun = this.#base.add(delay, now);
+    const look = this.#look;
+    if (this.#starting && delay > this.#base.value + START_QUEUE_MS) this.#starting = false;
+    if (begun && look.limited && !this.#starting && this.#afterDrain === undefined) {
+      this.#afterDrain = this.#size;
+      this.#resize(this.#size / 2);
+      this.#lookAgain(now);
+      return;
     }
+    if (sentAt >= look.from) look.shortest = Math.min(look.shortest, delay);
+    if (look.shortest === Number.POSITIVE_INFINITY || now - look.from < this.#base.value + LOOK_MS) return;
+    if (this.#afterDrain !== undefined) {
+      this.#resize(this.#afterDrain);
+      this.#afterDrain = undefined;
+    } else if (!this.#starting) {
+      this.#adjust(look.shortest, look.limited);
+    }
+    this.#lookAgain(now);
   }
 
-  /** Doubles in each round trip until that brings no more; then follows what the link carries. */
-  #adjust(count: number): void {
-    const newRound = this.#delivered >= this.#roundEnd;
-    if (newRound) this.#roundEnd = this.#delivered + this.#flying;
-    const start = this.#start;
-    if (start === undefined) {
-      if (newRound && this.#drainRounds > 0) this.#drainRounds -= 1;
-      const base = this.#base.value;
-      const queue = QUEUE_MS + Math.min(QUEUE_SHARE * base, MAX_QUEUE_SHARE_MS);
-      this.#resize(this.#rate.value * (base + queue) * (this.#drainRounds > 0 ? 0.5 : 1));
-      return;
+  #lookAgain(now: number): void {
+    this.#look = { from: now, shortest: Number.POSITIVE_INFINITY, limited: this.#waiting.size > 0 };
+  }
+
+  /**
+   * @param shortest time that anything took under the present window, in ms
+   * @param limited whether anything had to wait for the window
+   */
+  #adjust(shortest: number, limited: boolean): void {
+    const base = this.#base.value;
+    const queue = shortest - base;
+    // What is on the way is in proportion to the time that it takes, so this would make the queue what it should be.
+    const change = (TARGET_MS - queue) / (base + queue);
+    if (change < 0) {
+      this.#eagerness = 1;
+      this.#resize(this.#size * (1 + Math.max(change, -MAX_CHANGE)));
+    } else if (limited) {
+      // No queue again and again: it was not even full.
+      this.#eagerness = queue < TARGET_MS / 4 ? this.#eagerness * 2 : 1;
+      this.#resize(this.#size * (1 + Math.min(change * this.#eagerness, MAX_CHANGE)));
     }
-    if (this.#waiting.size === 0) return;
-    this.#resize(this.#size + count);
-    if (!newRound) return;
-    if (this.#rate.value > start.rate * START_GROWTH) {
-      start.rate = this.#rate.value;
-      start.stalls = 0;
-      return;
-    }
-    start.stalls += 1;
-    if (start.stalls === START_STALLS) this.#start = undefined;
   }
 
   #resize(size: number): void {
-    // One stream cannot have more on the way, and more than a few of that no link of this world needs.
-    this.#size = Math.floor(Math.min(8 * STREAM_WINDOW_BYTES, Math.max(MIN_WINDOW_BYTES, size)));
+    this.#size = Math.floor(Math.min(MAX_BYTES, Math.max(MIN_WINDOW_BYTES, size)));
   }
 
   /** Lets the streams that wait send in turn, as far as the window goes. */
@@ -189,7 +195,8 @@ export class LinkWindow implements SendWindow {
 
   #mostFor(share: Share): number {
     const room = this.#size - this.#flying;
-    if (room >= MIN_TURN_BYTES) return Math.min(room, TURN_BYTES);
+    // What is less than that is acknowledged later, and the time that it takes would say nothing.
+    if (room >= ACKNOWLEDGE_STEP_BYTES) return Math.min(room, TURN_BYTES);
     return Math.max(0, OWN_BYTES - share.flying);
   }
 
@@ -198,7 +205,7 @@ export class LinkWindow implements SendWindow {
     if (share.flying === 0) share.progressAt = now;
     share.sent += count;
     this.#flying += count;
-    share.mark(now, this.#delivered);
+    share.mark(now);
   }
 
   /** Nothing may ever arrive again of what a stopped reader's stream has on the way, and the others go on. */
@@ -229,7 +236,6 @@ export class LinkWindow implements SendWindow {
 interface Mark {
   offset: number;
   at: number;
-  delivered: number;
 }
 
 class Share implements WindowShare {
@@ -274,10 +280,10 @@ class Share implements WindowShare {
     this.#marks = [];
   }
 
-  mark(at: number, delivered: number): void {
+  mark(at: number): void {
     const last = this.#marks.at(-1);
     if (last !== undefined && this.sent - last.offset < MARK_BYTES) return;
-    this.#marks.push({ offset: this.sent, at, delivered });
+    this.#marks.push({ offset: this.sent, at });
   }
 
   /** The last mark that has been acknowledged; it and those before it are gone afterwards. */
@@ -288,32 +294,25 @@ class Share implements WindowShare {
   }
 }
 
-/** The smallest or largest value of the last one to two periods. */
-class Extreme {
-  readonly #pick: (a: number, b: number) => number;
-  #current: number | undefined;
-  #previous: number | undefined;
+/** The smallest value of the last one to two periods. */
+class RecentMinimum {
+  #current = Number.POSITIVE_INFINITY;
+  #previous = Number.POSITIVE_INFINITY;
   #periodEnd = 0;
 
-  constructor(pick: (a: number, b: number) => number) {
-    this.#pick = pick;
-  }
-
-  /** 0 when there was none. */
   get value(): number {
-    if (this.#current === undefined) return 0;
-    return this.#previous === undefined ? this.#current : this.#pick(this.#current, this.#previous);
+    return Math.min(this.#current, this.#previous);
   }
 
   /** @returns whether a new period has begun */
-  add(value: number, now: number, period: number): boolean {
+  add(value: number, now: number): boolean {
     const begun = now > this.#periodEnd;
     if (begun) {
       this.#previous = this.#current;
-      this.#current = undefined;
-      this.#periodEnd = now + period;
+      this.#current = Number.POSITIVE_INFINITY;
+      this.#periodEnd = now + BASE_PERIOD_MS;
     }
-    this.#current = this.#current === undefined ? value : this.#pick(this.#current, value);
+    this.#current = Math.min(this.#current, value);
     return begun;
   }
 }
