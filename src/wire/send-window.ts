@@ -1,36 +1,45 @@
-import { ACKNOWLEDGE_STEP_BYTES, MIN_WINDOW_BYTES, STREAM_WINDOW_BYTES } from "./limits.ts";
+import { ACKNOWLEDGE_STEP_BYTES, MAX_DATA_BYTES, MIN_WINDOW_BYTES, STREAM_WINDOW_BYTES } from "./limits.ts";
 
 /**
  * How much the streams over one link may have on the way together. They share its queues, and a keystroke's echo waits
  * behind whatever bulk streams have put there. So the sender measures how long the queue is, as LEDBAT does (RFC 6817),
- * and has on the way what fills the link and a few milliseconds more.
+ * and has on the way what fills the link and a few milliseconds more. Three things differ from LEDBAT:
  *
- * The queue is the shortest time that anything took lately over the shortest that it ever took: what a busy machine or a
- * slow reader adds to some of the times is no queue of the link. Taken from every single time, 30 ms of round-trip time and
- * a little jitter made a twentieth of the throughput. And streams decide together: with a window for each, beside 8 of
- * them over 20 MB/s an echo took 100 ms.
+ * A time is the shortest one of many, for what a busy machine or a slow reader adds to some of them is no queue of the
+ * link. Taken one by one, 30 ms of round-trip time and a little jitter made a twentieth of the throughput.
+ *
+ * How long a link takes without a queue is what remains when a smaller window makes the time no shorter. The shortest
+ * time ever seen is a lucky one, and a longer route or somebody else's queue would be taken for our own.
+ *
+ * Streams decide together: with a window for each, beside 8 of them over 20 MB/s an echo took 100 ms.
  */
 
-/** The queue that the streams let themselves cause, in ms. */
+/** The queue that bulk streams let themselves cause when they are alone, in ms. */
+const BULK_TARGET_MS = 25;
+/** And beside a stream that sends little at a time, such as the echo of keystrokes, in ms. */
 const TARGET_MS = 4;
+/** For how long after it has sent something there is such a stream, in ms. */
+const SPARSE_MS = 5000;
 /** What may be on the way before anything has been measured. Bytes. */
 const INITIAL_BYTES = 256 * 1024;
 /** More than any link of this world needs. Bytes. */
 const MAX_BYTES = 8 * STREAM_WINDOW_BYTES;
-/** Most that one stream sends before it is another one's turn. Bytes. */
+/** Most that one stream sends before it is another one's turn, when there are others. Bytes. */
 const TURN_BYTES = 32 * 1024;
 /** What each stream may have on the way when the link is full: a keystroke's echo does not wait for bulk. Bytes. */
 const OWN_BYTES = 4 * 1024;
 /** A time is taken each time a stream has sent so many bytes. */
 const MARK_BYTES = 16 * 1024;
-/** The shortest time is forgotten after one to two of these, in ms, since routes change. */
-const BASE_PERIOD_MS = 5000;
+/** Every so often the window is halved for a moment, to see how long the link takes without a queue, in ms. */
+const PROBE_PERIOD_MS = 5000;
 /** The window is set anew when times of what was sent under the present one have come in for so long, in ms. */
 const LOOK_MS = 40;
 /** By how much of itself the window grows or shrinks at most from one look to the next. */
 const MAX_CHANGE = 0.5;
+/** When it has shrunk to this part, the time must have become shorter as well, if there was a queue of our making. */
+const TELLING_PART = 0.7;
 /** Until so many ms of queue have been seen, the window grows with everything that arrives: it doubles in a round trip. */
-const START_QUEUE_MS = 20;
+const START_QUEUE_MS = BULK_TARGET_MS;
 /** A stream of which nothing arrives for so long, while others go on, waits for its reader and not for the link. */
 const HELD_UP_TRIPS = 4;
 const HELD_UP_MS = 100;
@@ -67,14 +76,20 @@ export class LinkWindow implements SendWindow {
   #flying = 0;
   /** When anything arrived the last time. */
   #deliveredAt = 0;
-  readonly #base = new RecentMinimum();
+  /** How long the link takes without a queue, in ms. */
+  #base = Number.POSITIVE_INFINITY;
   #starting = true;
   /** What the window grows by when there is no queue, as a multiple of what would make the queue that is wanted. */
   #eagerness = 1;
+  /** The largest window since the last judgement, and the shortest time under it. */
+  #reference = { size: 0, shortest: 0 };
+  /** The window proper while half or double of it is in force. */
+  #probing: number | undefined;
+  #probeAt = 0;
+  /** When a stream last sent all that it had, and that was little. */
+  #sparseAt = Number.NEGATIVE_INFINITY;
   /** What has been seen of what was sent since `from`. */
   #look = { from: 0, shortest: Number.POSITIVE_INFINITY, limited: false };
-  /** The window proper while a smaller one is in force, so that its own queue does not pass for the length of the link. */
-  #afterDrain: number | undefined;
 
   /** @param now a clock in ms, for tests */
   constructor(now: () => number = () => performance.now()) {
@@ -122,47 +137,81 @@ export class LinkWindow implements SendWindow {
 
   #measure(sentAt: number, now: number): void {
     const delay = now - sentAt;
-    const begun = this.#base.add(delay, now);
     const look = this.#look;
-    if (this.#starting && delay > this.#base.value + START_QUEUE_MS) this.#starting = false;
-    if (begun && look.limited && !this.#starting && this.#afterDrain === undefined) {
-      this.#afterDrain = this.#size;
-      this.#resize(this.#size / 2);
+    if (this.#starting) {
+      this.#base = Math.min(this.#base, delay);
+      if (delay <= this.#base + START_QUEUE_MS) return;
+      this.#starting = false;
+      this.#probeAt = now + PROBE_PERIOD_MS;
       this.#lookAgain(now);
       return;
     }
-    if (sentAt >= look.from) look.shortest = Math.min(look.shortest, delay);
-    if (look.shortest === Number.POSITIVE_INFINITY || now - look.from < this.#base.value + LOOK_MS) return;
-    if (this.#afterDrain !== undefined) {
-      this.#resize(this.#afterDrain);
-      this.#afterDrain = undefined;
-    } else if (!this.#starting) {
+    if (sentAt > look.from) look.shortest = Math.min(look.shortest, delay);
+    if (look.shortest === Number.POSITIVE_INFINITY || now - look.from < this.#base + LOOK_MS) return;
+    this.#judge(look.shortest);
+    if (this.#probing !== undefined) {
+      this.#resize(this.#probing);
+      this.#probing = undefined;
+    } else if (look.limited && now >= this.#probeAt) {
+      this.#probeAt = now + PROBE_PERIOD_MS;
+      this.#reference = { size: this.#size, shortest: look.shortest };
+      this.#probing = this.#size;
+      this.#resize(this.#size >= 2 * MIN_WINDOW_BYTES ? this.#size / 2 : this.#size * 2);
+    } else {
       this.#adjust(look.shortest, look.limited);
     }
     this.#lookAgain(now);
   }
 
+  /**
+   * What says something about the new window is what is sent when it has become full. It may never be: a stream has
+   * bounds of its own.
+   */
   #lookAgain(now: number): void {
-    this.#look = { from: now, shortest: Number.POSITIVE_INFINITY, limited: this.#waiting.size > 0 };
+    this.#look = {
+      from: now + 2 * this.#base + LOOK_MS,
+      shortest: Number.POSITIVE_INFINITY,
+      limited: this.#waiting.size > 0,
+    };
   }
 
-  /**
-   * @param shortest time that anything took under the present window, in ms
-   * @param limited whether anything had to wait for the window
-   */
+  /** @param shortest time that anything took under the present window, in ms */
+  #judge(shortest: number): void {
+    this.#base = Math.min(this.#base, shortest);
+    const { size, shortest: before } = this.#reference;
+    const ratio = this.#size / size;
+    // With a queue the time is in proportion to what is on the way.
+    const halfway = (before * (1 + ratio)) / 2;
+    if (ratio <= TELLING_PART) {
+      if (shortest > halfway) this.#base = shortest;
+    } else if (this.#probing !== undefined) {
+      if (shortest < halfway) this.#base = Math.min(before, shortest);
+    } else if (ratio < 1) {
+      return;
+    }
+    this.#reference = { size: this.#size, shortest };
+  }
+
+  /** @param limited whether anything had to wait for the window */
   #adjust(shortest: number, limited: boolean): void {
-    const base = this.#base.value;
-    const queue = shortest - base;
+    const target = this.#target();
+    const queue = shortest - this.#base;
     // What is on the way is in proportion to the time that it takes, so this would make the queue what it should be.
-    const change = (TARGET_MS - queue) / (base + queue);
+    const change = (target - queue) / shortest;
     if (change < 0) {
       this.#eagerness = 1;
-      this.#resize(this.#size * (1 + Math.max(change, -MAX_CHANGE)));
+      // It may never have been full.
+      const size = Math.min(this.#size, this.#flying + TURN_BYTES);
+      this.#resize(size * (1 + Math.max(change, -MAX_CHANGE)));
     } else if (limited) {
-      // No queue again and again: it was not even full.
-      this.#eagerness = queue < TARGET_MS / 4 ? this.#eagerness * 2 : 1;
+      // Hardly any queue again and again: it was not even full.
+      this.#eagerness = queue < target / 2 ? this.#eagerness * 2 : 1;
       this.#resize(this.#size * (1 + Math.min(change * this.#eagerness, MAX_CHANGE)));
     }
+  }
+
+  #target(): number {
+    return this.#now() - this.#sparseAt > SPARSE_MS ? BULK_TARGET_MS : TARGET_MS;
   }
 
   #resize(size: number): void {
@@ -184,8 +233,9 @@ export class LinkWindow implements SendWindow {
         continue;
       }
       const count = share.send(most);
-      if (count > 0) this.#sent(share, count);
-      if (count < most) continue;
+      const more = count === most;
+      if (count > 0) this.#sent(share, count, more);
+      if (!more) continue;
       this.#waiting.add(share);
       refused = 0;
     }
@@ -196,15 +246,20 @@ export class LinkWindow implements SendWindow {
   #mostFor(share: Share): number {
     const room = this.#size - this.#flying;
     // What is less than that is acknowledged later, and the time that it takes would say nothing.
-    if (room >= ACKNOWLEDGE_STEP_BYTES) return Math.min(room, TURN_BYTES);
+    if (room >= ACKNOWLEDGE_STEP_BYTES) return Math.min(room, this.#waiting.size === 0 ? MAX_DATA_BYTES : TURN_BYTES);
     return Math.max(0, OWN_BYTES - share.flying);
   }
 
-  #sent(share: Share, count: number): void {
+  #sent(share: Share, count: number, more: boolean): void {
     const now = this.#now();
     if (share.flying === 0) share.progressAt = now;
+    const fits = this.#flying < this.#size;
+    if (fits && this.#flying + count + ACKNOWLEDGE_STEP_BYTES > this.#size) {
+      this.#look.from = Math.min(this.#look.from, now);
+    }
     share.sent += count;
     this.#flying += count;
+    if (!more && share.flying <= OWN_BYTES) this.#sparseAt = now;
     share.mark(now);
   }
 
@@ -222,7 +277,7 @@ export class LinkWindow implements SendWindow {
 
   #discountHeldUp(): void {
     const now = this.#now();
-    const patience = Math.max(HELD_UP_MS, HELD_UP_TRIPS * this.#base.value);
+    const patience = Math.max(HELD_UP_MS, HELD_UP_TRIPS * this.#base);
     // When nothing arrives at all it is the link that stands still.
     if (now - this.#deliveredAt > patience) return;
     for (const share of this.#shares) {
@@ -291,28 +346,5 @@ class Share implements WindowShare {
     let covered = 0;
     while (covered < this.#marks.length && this.#marks[covered]!.offset <= this.arrived) covered += 1;
     return this.#marks.splice(0, covered).at(-1);
-  }
-}
-
-/** The smallest value of the last one to two periods. */
-class RecentMinimum {
-  #current = Number.POSITIVE_INFINITY;
-  #previous = Number.POSITIVE_INFINITY;
-  #periodEnd = 0;
-
-  get value(): number {
-    return Math.min(this.#current, this.#previous);
-  }
-
-  /** @returns whether a new period has begun */
-  add(value: number, now: number): boolean {
-    const begun = now > this.#periodEnd;
-    if (begun) {
-      this.#previous = this.#current;
-      this.#current = Number.POSITIVE_INFINITY;
-      this.#periodEnd = now + BASE_PERIOD_MS;
-    }
-    this.#current = Math.min(this.#current, value);
-    return begun;
   }
 }
