@@ -104,6 +104,19 @@ describeReal("a terminal", () => {
     await Promise.all(load.map((exec) => exec.result()));
   });
 
+  it("takes more resizes than may be on the way at once, and then the input behind them", async () => {
+    const terminal = sh("stty -echo; echo ready; read line; echo $line $(stty size); exit 3");
+    await terminal.sees("ready\r\n");
+    const rounds = 1000;
+    for (let round = 1; round <= rounds; round += 1) terminal.resize(10 + (round % 90), 100);
+    terminal.resize(77, 99);
+    terminal.type("input\r");
+    expect(await terminal.line()).toBe("input 77 99");
+    const { code, events } = await terminal.result();
+    expect(code).toBe(3);
+    expect(events.filter(({ type }) => type === "resized")).toHaveLength(rounds + 1);
+  });
+
   it("changes nothing for a control that is invalid, nor for one behind it", async () => {
     const size = host.path("size");
     const terminal = sh(

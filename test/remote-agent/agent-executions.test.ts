@@ -59,6 +59,8 @@ describe("executions of an agent", () => {
     const request = execRequest(fresh.addWorkspace(), ["/bin/sh", "-c", "echo once; cat"]);
     // The agent is still asking the login shell for its environment.
     const clients = await Promise.all([Client.open(fresh), Client.open(fresh)]);
+    // Nothing of what is sent over the first link arrives.
+    clients[0]!.connection.pause();
     for (const client of clients) {
       client.request(request);
       client.connection.sendData(StreamId.Stdin, 0, Buffer.from("input\n"));
@@ -66,7 +68,8 @@ describe("executions of an agent", () => {
     }
     const last = clients[1]!;
     expect(await last.event("exit")).toEqual({ type: "exit", code: 0, signal: null });
-    expect(last.output().toString()).toBe("once\ninput\n");
+    // What had ended before the second link came is told first.
+    await last.until(() => last.output().toString() === "once\ninput\n");
     finish(last);
     await untilForgotten(fresh);
     expect(fresh.log).toBe("");

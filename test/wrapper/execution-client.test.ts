@@ -71,6 +71,8 @@ class Application implements ExecutionEvents {
     this.log.push("started");
   }
 
+  onControlsAcknowledged(): void {}
+
   onResized(id: number): void {
     this.log.push(`resized ${id}`);
   }

@@ -23,6 +23,7 @@ export class ControlChannel {
   readonly #buffer = Buffer.allocUnsafe(CHUNK_BYTES);
   #pending: CommandRuntimeControl[] = [];
   #socket: Socket | undefined;
+  #paused = false;
   #ended = false;
 
   constructor(fd: number) {
@@ -106,12 +107,34 @@ export class ControlChannel {
    * the two arrive on different descriptors: whoever has read input asks here before passing it on.
    */
   takeArrived(): void {
-    if (this.#socket === undefined || this.#ended || this.#failed) return;
-    for (;;) {
+    if (this.#socket === undefined || this.#ended || this.#failed || this.#paused) return;
+    while (!this.#paused) {
       const count = tryRead(this.#fd, this.#buffer);
       if (count === undefined || count === 0) return;
       this.#receive(Buffer.from(this.#buffer.subarray(0, count)));
     }
+  }
+
+  /** Something stood behind the spawn line that has been read together with it. */
+  get begun(): boolean {
+    return this.#pending.length > 0;
+  }
+
+  /** Controls may be there that nobody has read. */
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  /** Reads no more until `resume`; what has been read is still delivered. */
+  pause(): void {
+    this.#paused = true;
+    this.#socket?.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#socket?.resume();
+    this.takeArrived();
   }
 
   close(): void {

@@ -89,11 +89,16 @@ class ExecSession implements ExecutionEvents {
   }
 
   async run(): Promise<void> {
-    // A resize that has already arrived leaves with the request, so that the window has its size from the first byte.
-    if (this.#mode === "pty") this.#watchControls();
+    // What has already arrived comes first: a resize leaves with the request, so that the window has its size from the
+    // first byte, and an invalid line keeps it from leaving at all.
+    const begun = this.#mode === "pty" || this.#controlChannel.begun;
+    if (begun) this.#watchControls();
     const run = this.#client.run();
     // The request leaves first, in this turn of the loop: what follows happens while it is on its way.
-    setImmediate(() => this.#listen());
+    setImmediate(() => {
+      if (!begun) this.#watchControls();
+      this.#listen();
+    });
     await run;
   }
 
@@ -106,7 +111,6 @@ class ExecSession implements ExecutionEvents {
   }
 
   #listen(): void {
-    if (this.#mode === "pipes") this.#watchControls();
     for (const signal of FORWARDED_SIGNALS) process.on(signal, () => this.#client.control({ type: "signal", signal }));
     this.#input = openByteSource(INPUT_FD);
     this.#input.on("data", (chunk: Buffer) => this.#onInput(chunk));
@@ -162,6 +166,13 @@ class ExecSession implements ExecutionEvents {
     } else {
       this.#client.control({ type: "signal", signal: control.signal });
     }
+    if (this.#client.controlsFull) this.#controlChannel.pause();
+  }
+
+  onControlsAcknowledged(): void {
+    if (!this.#controlChannel.paused || this.#client.controlsFull) return;
+    this.#controlChannel.resume();
+    this.#releaseInput();
   }
 
   #onInput(chunk: Buffer): void {
@@ -177,10 +188,11 @@ class ExecSession implements ExecutionEvents {
 
   /** Passes held input on as far as resizes and the window allow, and reads more only when none is held. */
   #releaseInput(): void {
-    while (this.#heldInput.length > 0 && this.#unansweredResizes === 0 && !this.#client.inputFull) {
+    const early = this.#unansweredResizes > 0 || this.#controlChannel.paused;
+    while (this.#heldInput.length > 0 && !early && !this.#client.inputFull) {
       this.#client.writeInput(this.#heldInput.shift()!);
     }
-    if (this.#heldInput.length > 0 || this.#unansweredResizes > 0 || this.#client.inputFull) this.#input?.pause();
+    if (this.#heldInput.length > 0 || early || this.#client.inputFull) this.#input?.pause();
     else if (this.#inputEnded) this.#client.endInput();
     else this.#input?.resume();
   }

@@ -4,7 +4,7 @@ import { RuntimeError } from "../../wire/errors.ts";
 import { FrameType, type MarkFrameType, StreamId, violation } from "../../wire/frame.ts";
 import { type AgentFrame, CLIENT_SIDE, type WireEvent } from "../../wire/from-agent.ts";
 import type { ExecRequest, WireControl } from "../../wire/from-client.ts";
-import { heartbeatMs } from "../../wire/limits.ts";
+import { heartbeatMs, MESSAGE_WINDOW } from "../../wire/limits.ts";
 import { IncomingMessages, IncomingStream, OutgoingMessages, OutgoingStream } from "../../wire/streams.ts";
 import type { RuntimeContext } from "../context.ts";
 import { dial } from "../dial.ts";
@@ -36,6 +36,8 @@ export interface ExecutionEvents {
   onFailed(error: RuntimeError): void;
   /** Input may be written again. */
   onInputWritable(): void;
+  /** The agent has taken controls. */
+  onControlsAcknowledged(): void;
   /** The workload takes no more input. */
   onInputRefused(): void;
 }
@@ -70,6 +72,12 @@ export class ExecutionClient {
     this.#events = events;
     this.#stdin.onWritable = () => events.onInputWritable();
     this.#stdin.onRefused = () => events.onInputRefused();
+    this.#controls.onAcknowledged = () => events.onControlsAcknowledged();
+  }
+
+  /** So many controls are on their way, or wait for a link, that no more should be read. */
+  get controlsFull(): boolean {
+    return this.#controls.unacknowledged >= MESSAGE_WINDOW;
   }
 
   get inputFull(): boolean {
