@@ -218,10 +218,20 @@ export class LinkWindow implements SendWindow {
     this.#size = Math.floor(Math.min(MAX_BYTES, Math.max(MIN_WINDOW_BYTES, size)));
   }
 
-  /** Lets the streams that wait send in turn, as far as the window goes. */
   #serve(): void {
+    // Sending may end a stream, which asks for this again.
     if (this.#serving) return;
     this.#serving = true;
+    try {
+      this.#takeTurns();
+    } finally {
+      this.#serving = false;
+    }
+    if (this.#waiting.size > 0) this.#watch();
+  }
+
+  /** Lets the streams that wait send in turn, as far as the window goes. */
+  #takeTurns(): void {
     let refused = 0;
     while (this.#waiting.size > refused) {
       const [share] = this.#waiting as unknown as [Share];
@@ -239,8 +249,6 @@ export class LinkWindow implements SendWindow {
       this.#waiting.add(share);
       refused = 0;
     }
-    this.#serving = false;
-    if (this.#waiting.size > 0) this.#watch();
   }
 
   #mostFor(share: Share): number {

@@ -203,6 +203,7 @@ async function badLinks(sshd: Sshd, source: string): Promise<string> {
   for (const [name, rttMs, bytesPerSecond] of [
     ["loopback", 0, undefined],
     ["30 ms, 20 MB/s", 30, 20e6],
+    ["100 ms, 10 MB/s", 100, 10e6],
   ] as const) {
     const site = await openSite(sshd, rttMs, true);
     try {
