@@ -14,6 +14,7 @@ import { type ErrorCode, RuntimeError } from "../wire/errors.ts";
 import { LINK_NAME_BYTES } from "../wire/frame.ts";
 import { AgentEndpoint } from "./agent-endpoint.ts";
 import type { AgentFiles } from "./agent-files.ts";
+import { AttemptPatience } from "./attempt-patience.ts";
 import { BackOff } from "./back-off.ts";
 
 /** Faults that time may heal. Every other one is tried once and reported. */
@@ -24,14 +25,6 @@ const TRANSIENT: ReadonlySet<ErrorCode> = new Set([
   "connection-timeout",
   "host-unknown",
 ]);
-
-/**
- * How long an attempt to come back to a host may take, in handshakes of the kind that it has given us before, and at
- * least in ms. A dead link swallows an attempt whole, and when it works again only the next one gets through; so after
- * every second failure an attempt gets twice the time, and a host that has become slow is reached as well.
- */
-const HANDSHAKES_PER_ATTEMPT = 5;
-const MIN_ATTEMPT_MS = 1000;
 
 export interface ChannelRequest {
   options: RuntimeOptions;
@@ -53,8 +46,7 @@ export class Host {
   #live: Live | undefined;
   #lastError: RuntimeError | undefined;
   #channels = 0;
-  /** How long the last handshake that succeeded took, in ms. */
-  #handshakeMs: number | undefined;
+  readonly #patience = new AttemptPatience();
 
   /** @param handshakes bounds the handshakes under way over all hosts */
   constructor(target: SshTarget, files: AgentFiles, handshakes: PQueue) {
@@ -163,7 +155,7 @@ export class Host {
       throw failure;
     }
     this.#backOff.succeeded();
-    this.#handshakeMs = Date.now() - begunAt;
+    this.#patience.handshakeTook(Date.now() - begunAt);
     const live = new Live(carrier);
     this.#live = live;
     void carrier.closed.then((reason) => {
@@ -176,9 +168,7 @@ export class Host {
   }
 
   #attemptLimit(): AbortSignal | undefined {
-    if (this.#handshakeMs === undefined) return undefined;
-    const first = Math.max(MIN_ATTEMPT_MS, HANDSHAKES_PER_ATTEMPT * this.#handshakeMs);
-    const limitMs = first * 2 ** Math.floor(this.#backOff.failures / 2);
+    const limitMs = this.#patience.limitMs(this.#backOff.failures);
     return limitMs < this.target.connectTimeoutMs ? AbortSignal.timeout(limitMs) : undefined;
   }
 }
