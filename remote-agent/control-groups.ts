@@ -68,9 +68,7 @@ export class ControlGroups {
       const own = ownGroup();
       if (own === undefined) return undefined;
       const groups = new ControlGroups(own, join(own, `${FOLDER_PREFIX}${rootKey}`));
-      const trial = groups.#create("trial");
-      groups.#enterBriefly(trial, () => {});
-      trial.remove();
+      groups.#enterBriefly(groups.#create("trial"), () => {});
       return groups;
     } catch {
       // Not delegated to this account, or not there: the usual case for a login without systemd's help.

@@ -144,7 +144,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
     const { workspaces, executions } = this.#services;
     try {
       const elsewhere = executions.ownerElsewhere(workspaceId, execId, workspaces.folder(workspaceId));
-      if (elsewhere !== undefined) workspaces.requireOwned(workspaceId, runtimeInstanceId);
+      if (elsewhere !== undefined) workspaces.ownedFolder(workspaceId, runtimeInstanceId);
       return elsewhere;
     } catch {
       // No such workspace, or not this client's: the operation itself reports it.
@@ -201,7 +201,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
           request.workspaceId,
           request.execId,
           request.signal,
-          workspaces.requireOwned(request.workspaceId, request.runtimeInstanceId),
+          workspaces.ownedFolder(request.workspaceId, request.runtimeInstanceId),
         );
         return lifecycle(OK);
       case "exec":

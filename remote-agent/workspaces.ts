@@ -238,7 +238,7 @@ export class Workspaces {
    * @returns the workspace's folder
    * @throws RuntimeError workspace-missing, workspace-owned-elsewhere
    */
-  requireOwned(workspaceId: string, runtimeInstanceId: string): string {
+  ownedFolder(workspaceId: string, runtimeInstanceId: string): string {
     return this.#folder(this.#requireOwned(workspaceId, runtimeInstanceId));
   }
 
@@ -313,7 +313,7 @@ export class Workspaces {
   }
 
   #folder(record: WorkspaceRecord): string {
-    return this.#layout.workspace(record.workspaceId);
+    return this.folder(record.workspaceId);
   }
 
   /** Absolute, with symbolic links resolved, as a process there sees it. */

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, symlinkSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -166,6 +166,22 @@ describeReal("bad executions", () => {
     exec.control.end(text_());
     const result = await exec.result();
     expect(execFailureCode({ ...result, stdout: Buffer.alloc(0) })).toBe("control-invalid");
+  });
+
+  it("tells a failure in a file on descriptor 2 as well, though the workload has closed its own", async () => {
+    const errors = host.path("errors");
+    const descriptor = openSync(errors, "w");
+    const exec = client.exec("w", {
+      argv: ["sh", "-c", "exec 2>&-; echo closed; exec sleep 1000"],
+      descriptors: ["pipe", "pipe", descriptor],
+    });
+    closeSync(descriptor);
+    await exec.outputContains("closed");
+    // By the end of another execution the end of that output has long been told.
+    await client.execute("w", ["true"]);
+    await host.killAgents();
+    await exec.result();
+    expect(readFileSync(errors, "utf8")).toContain("[execution-lost]");
   });
 
   it("never uses an execution id twice: not while it lives, not after its end, not after a crash", async () => {

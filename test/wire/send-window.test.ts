@@ -117,6 +117,13 @@ function jitter(limitMs: number): () => number {
   };
 }
 
+function useFakeTimers(): void {
+  vi.useFakeTimers();
+  onTestFinished(() => {
+    vi.useRealTimers();
+  });
+}
+
 describe("the window of a link", () => {
   it.each([
     { streams: 1, bytesPerMs: 20_000, tripMs: 30 },
@@ -213,10 +220,7 @@ describe("the window of a link", () => {
   });
 
   it("a reader that has stopped holds nobody up", () => {
-    vi.useFakeTimers();
-    onTestFinished(() => {
-      vi.useRealTimers();
-    });
+    useFakeTimers();
     let now = 0;
     const window = new LinkWindow(() => now);
     const stopped = new Stream(window, ENDLESS);
@@ -239,10 +243,7 @@ describe("the window of a link", () => {
   });
 
   it("a link that stands still is not filled any further", () => {
-    vi.useFakeTimers();
-    onTestFinished(() => {
-      vi.useRealTimers();
-    });
+    useFakeTimers();
     let now = 0;
     const window = new LinkWindow(() => now);
     const streams = [new Stream(window, ENDLESS), new Stream(window, ENDLESS)];

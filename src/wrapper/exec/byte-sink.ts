@@ -1,6 +1,6 @@
-import { fstatSync, write } from "node:fs";
+import { write } from "node:fs";
 import { Socket } from "node:net";
-import { closeDescriptor } from "./descriptor.ts";
+import { closeDescriptor, isPipe } from "./descriptor.ts";
 
 /**
  * Descriptor 1 or 2 as a sink of raw bytes, whatever it is. Calls back when the operating system has the bytes, which
@@ -14,8 +14,12 @@ export interface ByteSink {
 
 /** @param onBroken called once when nobody reads there any more */
 export function openByteSink(fd: number, onBroken: () => void): ByteSink {
-  const kind = fstatSync(fd);
-  return kind.isFIFO() || kind.isSocket() ? new PipeSink(fd, onBroken) : new FileSink(fd, onBroken);
+  return isPipe(fd) ? new PipeSink(fd, onBroken) : new FileSink(fd, onBroken);
+}
+
+/** The end of an output to which nothing was written: as `end` of a sink that was never opened. */
+export function endUnopened(fd: number): void {
+  if (isPipe(fd)) closeDescriptor(fd);
 }
 
 class PipeSink implements ByteSink {

@@ -1,15 +1,14 @@
 import { createReadStream, fstatSync } from "node:fs";
 import { Socket } from "node:net";
 import type { Readable } from "node:stream";
-import { closeDescriptor } from "./descriptor.ts";
+import { closeDescriptor, isPipe } from "./descriptor.ts";
 
 /** Descriptor 0 as a stream of raw bytes, whatever it is; paused until somebody listens. */
 export function openByteSource(fd: number): Readable {
-  const kind = fstatSync(fd);
-  if (kind.isFIFO() || kind.isSocket()) return new Socket({ fd, readable: true, writable: false, allowHalfOpen: true });
+  if (isPipe(fd)) return new Socket({ fd, readable: true, writable: false, allowHalfOpen: true });
   // It may be a terminal, when somebody tries this by hand; a thread that waits for a key would keep this process from
   // ending, and Node knows how to read one without.
-  if (kind.isCharacterDevice()) return process.stdin;
+  if (fstatSync(fd).isCharacterDevice()) return process.stdin;
   return createReadStream("", { fd, highWaterMark: 64 * 1024, autoClose: false });
 }
 

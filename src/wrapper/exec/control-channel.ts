@@ -1,4 +1,3 @@
-import { fstatSync } from "node:fs";
 import { Socket } from "node:net";
 import { acceptsControl } from "../../contract/accept.ts";
 import { type CommandRuntimeMessageDecoder, createMessageDecoder } from "../../contract/message-decoder.ts";
@@ -6,6 +5,7 @@ import type { CommandRuntimeControl, CommandRuntimeSpawnEnvelope } from "../../c
 import { type ErrorCode, RuntimeError } from "../../wire/errors.ts";
 import { loadBundle } from "../bundles.ts";
 import { readSome, tryRead } from "../synchronous-io.ts";
+import { isPipe } from "./descriptor.ts";
 
 /** A spawn line carries a whole environment and argv; the kernel would not take more than this, in bytes. */
 const MAX_SPAWN_LINE_BYTES = 8 * 1024 * 1024;
@@ -90,8 +90,7 @@ export class ControlChannel {
     this.#fail = onInvalid;
     this.#take([]);
     if (this.#ended || this.#failed) return;
-    const kind = fstatSync(this.#fd);
-    if (kind.isFIFO() || kind.isSocket()) {
+    if (isPipe(this.#fd)) {
       this.#socket = new Socket({ fd: this.#fd, readable: true, writable: false });
       this.#socket.on("data", (chunk: Buffer) => this.#receive(chunk));
       this.#socket.on("end", () => this.#end());
@@ -107,7 +106,7 @@ export class ControlChannel {
    * the two arrive on different descriptors: whoever has read input asks here before passing it on.
    */
   takeArrived(): void {
-    if (this.#socket === undefined || this.#ended || this.#failed || this.#paused) return;
+    if (this.#socket === undefined || this.#ended || this.#failed) return;
     while (!this.#paused) {
       const count = tryRead(this.#fd, this.#buffer);
       if (count === undefined || count === 0) return;

@@ -4,10 +4,9 @@ import { createContext } from "../context.ts";
 import { findHelper, workspaceShape } from "../helper.ts";
 import { newSession } from "../session.ts";
 import { writeAll } from "../synchronous-io.ts";
-import { type ByteSink, openByteSink } from "./byte-sink.ts";
+import { type ByteSink, endUnopened, openByteSink } from "./byte-sink.ts";
 import { closeByteSource, openByteSource } from "./byte-source.ts";
 import { ControlChannel, type TerminalControl } from "./control-channel.ts";
-import { closeDescriptor } from "./descriptor.ts";
 import { EventChannel } from "./event-channel.ts";
 import { ExecutionClient, type ExecutionEvents, type OutputName } from "./execution-client.ts";
 import { mirrorExit } from "./mirror.ts";
@@ -137,7 +136,7 @@ class ExecSession implements ExecutionEvents {
     if (this.#mode === "pty" && output === "stderr") return;
     const sink = this.#sinks[output];
     // When the command itself has ended too, this process is about to, and everything is closed by that.
-    setImmediate(() => (sink === undefined ? closeDescriptor(OUTPUT_FDS[output]) : sink.end()));
+    setImmediate(() => (sink === undefined ? endUnopened(OUTPUT_FDS[output]) : sink.end()));
   }
 
   onExit(code: number | null, signal: string | null): void {
