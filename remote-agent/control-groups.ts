@@ -56,6 +56,8 @@ export class ControlGroups {
   #count = 0;
   /** The group that this process is in and nothing else. */
   #prepared: { workspaceKey: string; group: ControlGroup } | undefined;
+  /** The group that this process is about to move into; it is empty until then. */
+  #entering: ControlGroup | undefined;
   /** Moves, and starts that depend on where this process is, happen one after another. */
   #turns: Promise<unknown> = Promise.resolve();
   /** Operations that start processes which belong to no execution. */
@@ -123,7 +125,9 @@ export class ControlGroups {
   /** Removes groups in which nothing runs any more. */
   prune(): void {
     for (const workspace of subfolders(this.#base)) {
-      for (const execution of subfolders(workspace)) new ControlGroup(execution).remove();
+      for (const execution of subfolders(workspace)) {
+        if (execution !== this.#entering?.path) new ControlGroup(execution).remove();
+      }
       if (subfolders(workspace).length === 0) new ControlGroup(workspace).remove();
     }
     if (subfolders(this.#base).length === 0) new ControlGroup(this.#base).remove();
@@ -146,7 +150,12 @@ export class ControlGroups {
 
   async #prepare(workspaceKey: string): Promise<void> {
     const group = this.#create(workspaceKey);
-    await this.#move(group.path);
+    this.#entering = group;
+    try {
+      await this.#move(group.path);
+    } finally {
+      this.#entering = undefined;
+    }
     this.#prepared?.group.remove();
     this.#prepared = { workspaceKey, group };
   }
