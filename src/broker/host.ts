@@ -2,13 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type PQueue from "p-queue";
-import {
-  type CallerEnvironment,
-  type Carrier,
-  connectSsh2,
-  type RuntimeOptions,
-  type SshTarget,
-} from "../ssh/index.ts";
+import { type CallerEnvironment, type Carrier, connect, type RuntimeOptions, type SshTarget } from "../ssh/index.ts";
 import type { HostStatus } from "../wire/dial.ts";
 import { type ErrorCode, RuntimeError } from "../wire/errors.ts";
 import { LINK_NAME_BYTES } from "../wire/frame.ts";
@@ -146,7 +140,7 @@ export class Host {
     try {
       carrier = await this.#handshakes.add(() => {
         begunAt = Date.now();
-        return connectSsh2(this.target, { authSock: caller.SSH_AUTH_SOCK, signal: this.#attemptLimit() });
+        return connect(this.target, { authSock: caller.SSH_AUTH_SOCK, signal: this.#attemptLimit() });
       });
     } catch (error) {
       const failure = RuntimeError.from(error);

@@ -6,6 +6,9 @@ import type { RuntimeError } from "../wire/errors.ts";
  * this interface; ssh2 is behind the first implementation, and nothing outside may know.
  */
 export interface Carrier {
+  /** Which program speaks SSH. */
+  readonly kind: "ssh2" | "openssh";
+
   /**
    * Opens a byte stream to a unix socket on the host. The stream half-closes both ways. When the connection is lost it
    * is destroyed with a `connection-lost` error at once, unread bytes included; it never ends as if the peer had ended
@@ -24,10 +27,11 @@ export interface Carrier {
    * Runs a command with the account's login shell, as `ssh host command` does. Both outputs have to be read: unread
    * bytes of one hold up the other.
    *
+   * @param options forwardAgent: offer the local ssh agent to the command
    * @throws RuntimeError `session-refused` (MaxSessions, or an account without a shell), `connection-timeout`,
    * `connection-lost`
    */
-  run(command: string): Promise<CommandChannel>;
+  run(command: string, options?: { forwardAgent?: boolean }): Promise<CommandChannel>;
 
   /** Resolves once, with the reason, or with undefined after `close`. Every stream is destroyed by then. */
   readonly closed: Promise<RuntimeError | undefined>;

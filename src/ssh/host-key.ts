@@ -35,6 +35,11 @@ export class HostKeyGuard {
     return [...new Set(this.#knownKeys.filter((key) => !key.revoked).map((key) => key.type))];
   }
 
+  /** The key that was found good, as a person compares it. */
+  get acceptedKey(): string | undefined {
+    return this.#accepted === undefined ? undefined : describe(this.#accepted);
+  }
+
   /** @returns why the key is refused, or undefined when it is good */
   refusal(keyBlob: Buffer): RuntimeError | undefined {
     if (this.#accepted !== undefined) {

@@ -4,6 +4,7 @@
  * everything here loads ssh2.
  */
 export type { Carrier, CommandChannel, CommandExit } from "./carrier.ts";
+export { connect } from "./connect.ts";
 export { OPTION_NAMES, parseRuntimeOptions, type RuntimeOptions, RuntimeOptionsSchema } from "./options.ts";
-export { type ConnectOptions, connectSsh2 } from "./ssh2-connect.ts";
+export type { ConnectEvent, ConnectOptions } from "./ssh2-connect.ts";
 export { type CallerEnvironment, resolveTarget, type SshTarget, targetKey, targetName } from "./target.ts";

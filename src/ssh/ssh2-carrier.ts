@@ -26,6 +26,7 @@ const MAX_SOCKET_PATH_BYTES = 107;
  * receives at most 2 MiB per round trip.
  */
 export class Ssh2Carrier implements Carrier {
+  readonly kind = "ssh2";
   readonly closed: Promise<RuntimeError | undefined>;
   readonly #client: Client;
   readonly #socket: Socket;

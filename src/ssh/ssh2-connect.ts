@@ -17,6 +17,17 @@ export interface ConnectOptions {
   signal?: AbortSignal | undefined;
   /** Receives one line per notable event, without secrets. */
   log?: ((line: string) => void) | undefined;
+  /** Told how far the attempt has come, for whoever explains it to a person. */
+  trace?: ((event: ConnectEvent) => void) | undefined;
+}
+
+/** A step of an attempt that has succeeded. */
+export interface ConnectEvent {
+  step: "transport" | "host-key" | "login";
+  /** Whom it concerns, a hop on the way perhaps: `user@host:port`. */
+  name: string;
+  /** What was found, for a person: an address, a fingerprint, the key that let us in. No secrets. */
+  detail: string;
 }
 
 type Phase = "connecting" | "authenticating" | "settled";
@@ -103,6 +114,7 @@ class Attempt {
       // ssh2 leaves Nagle's algorithm on: a channel and one echo take 44 ms on loopback with it, 1 ms without.
       noDelay: true,
     });
+    this.#socket.once("connect", () => this.#trace("transport", this.#socket?.remoteAddress ?? ""));
     this.#client.on("error", (error) => this.#onError(error));
     this.#client.on("handshake", () => this.#onHandshake());
     this.#client.on("ready", () => this.#onReady());
@@ -141,6 +153,10 @@ class Attempt {
     else this.#whenAuthenticator = () => use(this.#authenticator!);
   }
 
+  #trace(step: ConnectEvent["step"], detail: string): void {
+    this.#options.trace?.({ step, name: targetName(this.#target), detail });
+  }
+
   #settle(): void {
     this.#phase = "settled";
     clearTimeout(this.#deadline);
@@ -167,6 +183,7 @@ class Attempt {
     this.#phase = "authenticating";
     try {
       this.#guard.fileNewKey();
+      this.#trace("host-key", this.#guard.acceptedKey ?? "");
     } catch (error) {
       this.fail(RuntimeError.from(error));
     }
@@ -180,6 +197,7 @@ class Attempt {
     this.#options.log?.(
       `connected to ${targetName(this.#target)} with ${this.#authenticator?.lastTried ?? "no key"} in ${Math.round(performance.now() - this.#startedAt)} ms`,
     );
+    this.#trace("login", this.#authenticator?.lastTried ?? "no key");
     this.#resolve(new Ssh2Carrier(this.#client, this.#socket!, this.#target, () => this.#hostKeyRefusal));
   }
 
