@@ -64,7 +64,7 @@ export function processesWith(text: string): number[] {
 /** Agents that serve this root, known by their command line. */
 export function agentPidsOf(root: string): number[] {
   return allProcesses().filter((pid) => {
-    const [, script, config] = commandLine(pid);
+    const [script, config] = commandLine(pid).slice(-2);
     return script?.endsWith("/agent.cjs") && config?.includes(`"root":${JSON.stringify(root)},`);
   });
 }
