@@ -64,8 +64,9 @@ export function processesWith(text: string): number[] {
 /** Agents that serve this root, known by their command line. */
 export function agentPidsOf(root: string): number[] {
   return allProcesses().filter((pid) => {
-    const [script, config] = commandLine(pid).slice(-2);
-    return script?.endsWith("/agent.cjs") && config?.includes(`"root":${JSON.stringify(root)},`);
+    const words = commandLine(pid);
+    const script = words.findIndex((word) => word.endsWith("/agent.cjs"));
+    return script > 0 && words[script + 1]?.includes(`"root":${JSON.stringify(root)},`);
   });
 }
 
