@@ -3,7 +3,9 @@ import PQueue from "p-queue";
 import type { Carrier, RuntimeOptions } from "../ssh/index.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import { encodeLink } from "../wire/frame.ts";
+import type { WireResponse } from "../wire/from-agent.ts";
 import type { AgentFiles } from "./agent-files.ts";
+import { askAgent } from "./ask-agent.ts";
 import { type AgentAddress, deployAgent } from "./deploy.ts";
 import { SpareChannel } from "./spare-channel.ts";
 
@@ -13,6 +15,8 @@ const SPARE_CHANNELS = 4;
 const REFILL_DELAY_MS = 50;
 /** Channel openings under way at once on one connection. */
 const OPENINGS_AT_ONCE = 16;
+
+type AgentStatus = Extract<WireResponse, { kind: "status" }>;
 
 /** One agent (a root folder) behind one SSH connection. Lives as long as the connection. */
 export class AgentEndpoint {
@@ -42,6 +46,22 @@ export class AgentEndpoint {
 
   get spares(): number {
     return this.#spares.length;
+  }
+
+  /**
+   * Asks the agent how it is, over a spare channel.
+   * @param limitMs how long its answer is waited for
+   * @returns undefined when there is no answer, or no spare channel
+   */
+  async ask(limitMs: number): Promise<(AgentStatus & { roundTripMs: number }) | undefined> {
+    const channel = this.#spares.shift()?.take();
+    if (channel === undefined) return undefined;
+    this.#refillSoon();
+    const timer = setTimeout(() => channel.destroy(), limitMs);
+    const askedAt = performance.now();
+    const answer = await askAgent(channel, { op: "status" });
+    clearTimeout(timer);
+    return answer?.kind === "status" ? { ...answer, roundTripMs: Math.round(performance.now() - askedAt) } : undefined;
   }
 
   /**

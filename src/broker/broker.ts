@@ -6,8 +6,8 @@ import { parseDialRequest } from "../wire/dial-request.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import { securePrivateFolder } from "../wire/private-folder.ts";
 import { type Claim, claimName } from "../wire/rendezvous.ts";
-import { sendAbandon } from "./abandon.ts";
 import type { AgentFiles } from "./agent-files.ts";
+import { askAgent } from "./ask-agent.ts";
 import type { ChannelRequest } from "./host.ts";
 import { Pool } from "./pool.ts";
 import { splice } from "./splice.ts";
@@ -102,7 +102,7 @@ export class Broker {
   async #serve(socket: Socket, request: DialRequest): Promise<void> {
     switch (request.type) {
       case "status":
-        socket.end(line({ type: "status", pid: process.pid, hosts: this.#pool.status() }));
+        socket.end(line({ type: "status", pid: process.pid, hosts: await this.#pool.status() }));
         return;
       case "stop":
         socket.end(line({ type: "stopping", pid: process.pid }), () => this.#stop());
@@ -184,7 +184,7 @@ export class Broker {
         progress: () => {},
         signal: new AbortController().signal,
       });
-      await sendAbandon(channel, session);
+      await askAgent(channel, { op: "abandon", session });
     } catch (error) {
       console.error(new Date().toISOString(), `could not abandon a session: ${RuntimeError.from(error).toLine()}`);
     } finally {

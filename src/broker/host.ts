@@ -20,6 +20,9 @@ const TRANSIENT: ReadonlySet<ErrorCode> = new Set([
   "host-unknown",
 ]);
 
+/** Milliseconds that an agent gets for an answer when nothing hangs on it. */
+const ANSWER_LIMIT_MS = 3000;
+
 export interface ChannelRequest {
   options: RuntimeOptions;
   caller: CallerEnvironment;
@@ -28,6 +31,10 @@ export interface ChannelRequest {
   progress(text: string): void;
   /** Aborted when nobody waits for the channel any more. */
   signal: AbortSignal;
+}
+
+export function isTransient(error: unknown): boolean {
+  return error instanceof RuntimeError && TRANSIENT.has(error.code);
 }
 
 /** One SSH connection to one target, made when it is needed and made again when it is lost. */
@@ -53,49 +60,37 @@ export class Host {
     return this.#live !== undefined;
   }
 
-  status(): HostStatus {
-    const endpoint = this.#live?.anyEndpoint();
+  /** Asks the agent as well, which takes a round trip; a link that does not answer in time leaves that out. */
+  async status(): Promise<HostStatus> {
+    const live = this.#live;
+    const endpoint = live?.anyEndpoint();
     const address = endpoint?.address;
+    const answer = await endpoint?.ask(ANSWER_LIMIT_MS);
     return {
       host: this.target.alias,
-      state: this.#live !== undefined ? "connected" : this.#connection !== undefined ? "connecting" : "waiting",
+      state: live !== undefined ? "connected" : this.#connection !== undefined ? "connecting" : "waiting",
       channels: this.#channels,
       spares: endpoint?.spares ?? 0,
+      ...(live === undefined ? {} : { connectedForMs: Date.now() - live.since, carrier: live.carrier.kind }),
+      ...(answer === undefined
+        ? {}
+        : { roundTripMs: answer.roundTripMs, workspaces: answer.workspaces, executions: answer.executions }),
       ...(address === undefined
         ? {}
         : { agent: { pid: address.pid, build: address.build, node: address.node, platform: address.platform } }),
-      ...(this.#live === undefined && this.#lastError !== undefined ? { error: this.#lastError.toLine() } : {}),
+      ...(live === undefined && this.#lastError !== undefined ? { error: this.#lastError.toLine() } : {}),
     };
   }
 
+  get lastError(): RuntimeError | undefined {
+    return this.#lastError;
+  }
+
   /**
-   * Opens a stream to the agent of this target.
-   * @throws RuntimeError the first permanent fault, or the last transient one when patience has run out
+   * Opens a stream to the agent of this target, over the connection that stands or over one attempt at a new one.
+   * @throws RuntimeError see `isTransient` for those that time may heal
    */
   async openChannel(request: ChannelRequest): Promise<Duplex> {
-    const { patienceMs, signal } = request;
-    if (patienceMs === 0) return await this.#openChannel(request);
-    const timeout = AbortSignal.timeout(patienceMs);
-    const opening = this.#openChannel({ ...request, signal: AbortSignal.any([signal, timeout]) });
-    return await Promise.race([opening, this.#impatience(timeout, opening)]);
-  }
-
-  /** An attempt that everybody shares may take longer than one of them is ready to wait. */
-  #impatience(timeout: AbortSignal, opening: Promise<Duplex>): Promise<never> {
-    return new Promise((_resolve, reject) => {
-      timeout.addEventListener("abort", () => {
-        opening.then(
-          (channel) => channel.destroy(),
-          () => {},
-        );
-        const name = this.target.alias;
-        reject(this.#lastError ?? new RuntimeError("connection-timeout", `${name} could not be reached in time`));
-      });
-    });
-  }
-
-  async #openChannel(request: ChannelRequest): Promise<Duplex> {
-    const deadline = Date.now() + request.patienceMs;
     for (;;) {
       const pooled = this.#live;
       try {
@@ -104,13 +99,19 @@ export class Host {
         this.#count(channel);
         return channel;
       } catch (error) {
-        const failure = RuntimeError.from(error);
-        if (!TRANSIENT.has(failure.code) || request.signal.aborted) throw failure;
+        if (pooled === undefined || !isTransient(error) || request.signal.aborted) throw error;
         // A connection from the pool may have been dead for a while; that alone fails nobody.
-        if (pooled !== undefined) pooled.carrier.close();
-        else if (Date.now() >= deadline) throw failure;
+        pooled.carrier.close();
       }
     }
+  }
+
+  /** Gives up a connection over which the agent does not answer. */
+  async examine(): Promise<void> {
+    const live = this.#live;
+    const endpoint = live?.anyEndpoint();
+    if (live === undefined || endpoint === undefined || endpoint.spares === 0) return;
+    if ((await endpoint.ask(ANSWER_LIMIT_MS)) === undefined) live.carrier.close();
   }
 
   close(): void {
@@ -144,7 +145,7 @@ export class Host {
       });
     } catch (error) {
       const failure = RuntimeError.from(error);
-      if (TRANSIENT.has(failure.code)) this.#backOff.failed(begunAt);
+      if (isTransient(failure)) this.#backOff.failed(begunAt);
       this.#lastError = failure;
       throw failure;
     }
@@ -170,6 +171,8 @@ export class Host {
 /** A connection that stands, with the agents that are reached over it: one for each root folder in use. */
 class Live {
   readonly carrier: Carrier;
+  /** When the login was done, as Date.now() says it. */
+  readonly since = Date.now();
   readonly #name = randomBytes(LINK_NAME_BYTES);
   readonly #endpoints = new Map<string, AgentEndpoint>();
 

@@ -2,8 +2,10 @@ import type { Duplex } from "node:stream";
 import PQueue from "p-queue";
 import { resolveTarget, targetKey } from "../ssh/index.ts";
 import type { HostStatus } from "../wire/dial.ts";
+import { RuntimeError } from "../wire/errors.ts";
 import type { AgentFiles } from "./agent-files.ts";
-import { type ChannelRequest, Host } from "./host.ts";
+import { type ChannelRequest, Host, isTransient } from "./host.ts";
+import { NetworkWatch } from "./network-watch.ts";
 
 /** Handshakes under way at once over all hosts; each costs a core for some 50 ms. */
 const HANDSHAKES_AT_ONCE = 4;
@@ -17,25 +19,60 @@ export class Pool {
   readonly #resolved = new Map<string, Host>();
   readonly #resolving = new Map<string, Promise<Host>>();
 
+  readonly #watch: NetworkWatch;
+
   constructor(files: AgentFiles) {
     this.#files = files;
+    this.#watch = new NetworkWatch(() => {
+      for (const host of this.#all()) void host.examine();
+    });
   }
 
+  /**
+   * Opens a stream to the agent of a target.
+   * @throws RuntimeError the first permanent fault, or the last transient one when patience has run out
+   */
   async openChannel(request: ChannelRequest): Promise<Duplex> {
-    const host = await this.#host(request);
-    return await host.openChannel(request);
+    const { patienceMs, signal } = request;
+    if (patienceMs === 0) return await this.#openChannel(request);
+    const timeout = AbortSignal.timeout(patienceMs);
+    const opening = this.#openChannel({ ...request, signal: AbortSignal.any([signal, timeout]) });
+    return await Promise.race([opening, this.#impatience(request, timeout, opening)]);
   }
 
-  status(): HostStatus[] {
-    return [...this.#hosts.values()].map((host) => host.status());
+  status(): Promise<HostStatus[]> {
+    return Promise.all(this.#all().map((host) => host.status()));
   }
 
   close(): void {
-    for (const host of this.#hosts.values()) host.close();
+    this.#watch.stop();
+    for (const host of this.#all()) host.close();
+  }
+
+  async #openChannel(request: ChannelRequest): Promise<Duplex> {
+    const deadline = Date.now() + request.patienceMs;
+    let host = await this.#host(request);
+    for (;;) {
+      try {
+        return await host.openChannel(request);
+      } catch (error) {
+        if (!isTransient(error) || request.signal.aborted || Date.now() >= deadline) throw error;
+      }
+      try {
+        // In another network ssh_config may lead to the same host another way.
+        host = await this.#host(request);
+      } catch {
+        // While somebody edits it, say; the way that worked is as good as before.
+      }
+    }
+  }
+
+  #all(): Host[] {
+    return [...this.#hosts.values()];
   }
 
   async #host(request: ChannelRequest): Promise<Host> {
-    const asked = JSON.stringify([request.options, request.caller]);
+    const asked = keyOf(request);
     const cached = this.#resolved.get(asked);
     // While a connection stands its configuration stands too; for a new one, ssh_config may have changed.
     if (cached?.connected) return cached;
@@ -59,4 +96,24 @@ export class Pool {
     this.#resolved.set(asked, host);
     return host;
   }
+
+  /** An attempt that everybody shares may take longer than one of them is ready to wait. */
+  #impatience(request: ChannelRequest, timeout: AbortSignal, opening: Promise<Duplex>): Promise<never> {
+    return new Promise((_resolve, reject) => {
+      timeout.addEventListener("abort", () => {
+        opening.then(
+          (channel) => channel.destroy(),
+          () => {},
+        );
+        const message = `${request.options.host} could not be reached in time`;
+        const reason = this.#resolved.get(keyOf(request))?.lastError;
+        reject(reason ?? new RuntimeError("connection-timeout", message));
+      });
+    });
+  }
+}
+
+/** What a target is resolved from. */
+function keyOf({ options, caller }: ChannelRequest): string {
+  return JSON.stringify([options, caller]);
 }

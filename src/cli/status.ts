@@ -20,10 +20,27 @@ export async function printStatus(json: boolean): Promise<void> {
 }
 
 function describeHost(host: HostStatus): string {
-  const agent =
-    host.agent === undefined
-      ? ""
-      : `, agent ${host.agent.build} (process ${host.agent.pid}, node ${host.agent.node}, ${host.agent.platform})`;
-  const error = host.error === undefined ? "" : `, last error: ${host.error}`;
-  return `${host.host}: ${host.state}, ${host.channels} channels in use, ${host.spares} spare${agent}${error}`;
+  const { agent, error, connectedForMs, roundTripMs, executions, workspaces } = host;
+  return [
+    `${host.host}: ${host.state}${connectedForMs === undefined ? "" : ` for ${duration(connectedForMs)}`}`,
+    ...(host.carrier === undefined ? [] : [`over ${host.carrier}`]),
+    ...(roundTripMs === undefined ? [] : [`round trip ${roundTripMs} ms`]),
+    `${host.channels} channels in use`,
+    `${host.spares} spare`,
+    ...(executions === undefined ? [] : [`${executions} executions in ${workspaces} workspaces`]),
+    ...(agent === undefined
+      ? []
+      : [`agent ${agent.build} (process ${agent.pid}, node ${agent.node}, ${agent.platform})`]),
+    ...(error === undefined ? [] : [`last error: ${error}`]),
+  ].join(", ");
+}
+
+/** @param ms @returns two units at most, as in `3 h 5 min` */
+function duration(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 24 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }

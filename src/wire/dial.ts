@@ -40,6 +40,15 @@ export interface HostStatus {
   /** Channels that carry something for a wrapper. */
   channels: number;
   spares: number;
+  /** Milliseconds since the login. */
+  connectedForMs?: number;
+  /** Which program speaks SSH: `ssh2` (within the broker) or `openssh`. */
+  carrier?: string;
+  /** Milliseconds from a question to the agent to its answer. */
+  roundTripMs?: number;
+  /** What the agent has, of all of its clients. */
+  workspaces?: number;
+  executions?: number;
   agent?: { pid: number; build: string; node: string; platform: string };
   /** Why the host is not connected. */
   error?: string;
@@ -77,7 +86,8 @@ export function parseDialReply(line: string): DialReply {
 }
 
 function hostStatusOf(value: unknown): HostStatus {
-  const data = fields(value, "host", "state", "channels", "spares", "agent", "error");
+  const optional = ["connectedForMs", "roundTripMs", "workspaces", "executions"] as const;
+  const data = fields(value, "host", "state", "channels", "spares", "carrier", ...optional, "agent", "error");
   const { state } = data;
   if (state !== "connecting" && state !== "connected" && state !== "waiting") throw new Error("state");
   return {
@@ -85,6 +95,10 @@ function hostStatusOf(value: unknown): HostStatus {
     state,
     channels: countOf(data, "channels"),
     spares: countOf(data, "spares"),
+    ...(data.carrier === undefined ? {} : { carrier: textOf(data, "carrier", MAX_TEXT) }),
+    ...Object.fromEntries(
+      optional.filter((name) => data[name] !== undefined).map((name) => [name, countOf(data, name)]),
+    ),
     ...(data.agent === undefined ? {} : { agent: agentOf(data.agent) }),
     ...(data.error === undefined ? {} : { error: textOf(data, "error", MAX_TEXT) }),
   };

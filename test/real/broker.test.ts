@@ -51,6 +51,11 @@ describeReal("the broker", () => {
           state: "connected",
           channels: expect.any(Number),
           spares: expect.any(Number),
+          connectedForMs: expect.any(Number),
+          carrier: "ssh2",
+          roundTripMs: expect.any(Number),
+          workspaces: 1,
+          executions: expect.any(Number),
           agent: {
             pid: host.agentPids()[0],
             build: expect.stringMatching(/^[0-9a-f]{16}$/),
@@ -68,16 +73,20 @@ describeReal("the broker", () => {
     await client.inspect("w");
     const lines = (await client.run(["status"])).stdout.split("\n");
     expect(lines[0]).toBe(`Broker: process ${brokerPids(client)[0]}`);
-    expect(lines[1]).toMatch(/^127\.0\.0\.1: connected, .* agent /);
+    expect(lines[1]).toMatch(
+      /^127\.0\.0\.1: connected for \d+ s, over ssh2, round trip \d+ ms, \d+ channels in use, \d+ spare, \d+ executions in 1 workspaces, agent /,
+    );
     expect((await client.run(["broker", "stop"])).stdout).toMatch(/^Stopped broker \d+\.\n$/);
     expect((await client.run(["broker", "stop"])).stdout).toBe("No broker was running.\n");
   });
 
-  it("is one, with one connection, for ten wrappers at once on a cold machine", async () => {
+  it("is one, with one connection, for forty wrappers at once on a cold machine and a cold host", async () => {
+    await host.killAgents();
     const client = coldClient();
     const logins = host.logins();
-    const results = await Promise.all(Array.from({ length: 10 }, () => client.inspect("w")));
-    expect(results.map((inspection) => inspection.status)).toEqual(Array(10).fill("ready"));
+    const results = await Promise.all(Array.from({ length: 40 }, () => client.inspect("w")));
+    expect(results.map((inspection) => inspection.status)).toEqual(Array(40).fill("ready"));
+    expect(host.agentPids()).toHaveLength(1);
     expect(host.logins() - logins).toBe(1);
     expect(brokerPids(client)).toHaveLength(1);
     await expect.poll(() => processesWith(`broker.cjs ${client.brokerFolder} `)).toEqual(brokerPids(client));
