@@ -2,7 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { RuntimeError } from "../src/wire/errors.ts";
 import { executionRefused } from "./executable.ts";
-import type { LaunchSpec, OutputName, Workload, WorkloadEvents } from "./workload.ts";
+import { signalThatEnds } from "./processes.ts";
+import { signalName } from "./signals.ts";
+import type { Exit, LaunchSpec, OutputName, Workload, WorkloadEvents } from "./workload.ts";
 
 /**
  * Starts a process with three pipes, as leader of a new session.
@@ -32,6 +34,8 @@ class PipesWorkload implements Workload {
   readonly pid: number;
   readonly #child: ChildProcess;
   readonly #draining = new Set<OutputName>();
+  /** A signal that was seen to end the process. */
+  #seenSignal: number | undefined;
 
   constructor(child: ChildProcess, pid: number, events: WorkloadEvents) {
     this.pid = pid;
@@ -42,11 +46,12 @@ class PipesWorkload implements Workload {
         if (!this.#draining.has(output)) events.onOutput(output, bytes);
       });
       stream.on("error", () => {});
+      stream.once("end", () => this.#lookAtEnding());
       stream.once("close", () => events.onOutputEnd(output));
     }
     child.stdin!.on("error", () => events.onInputClosed());
     child.on("error", () => {});
-    child.once("exit", (code, signal) => events.onExit({ code, signal }));
+    child.once("exit", (code, signal) => events.onExit(this.#exitOf(code, signal)));
   }
 
   write(bytes: Buffer, onWritten: () => void): void {
@@ -82,6 +87,17 @@ class PipesWorkload implements Workload {
       "An execution with pipes has no terminal to resize",
       "Start it with a pty",
     );
+  }
+
+  /** The end of an output is handled before libuv reaps the process whose end it is. */
+  #lookAtEnding(): void {
+    const { exitCode, signalCode } = this.#child;
+    if (exitCode === null && signalCode === null) this.#seenSignal ??= signalThatEnds(this.pid);
+  }
+
+  #exitOf(code: number | null, signal: string | null): Exit {
+    if (code !== 0 || this.#seenSignal === undefined) return { code, signal };
+    return { code: null, signal: signalName(this.#seenSignal) };
   }
 
   #stream(output: OutputName): Readable {

@@ -50,15 +50,22 @@ export function listProcesses(): ProcessEntry[] {
   return entries;
 }
 
-/** proc(5), /proc/[pid]/stat. The command may hold blanks and parentheses, so fields count from the last one. */
-function readStat(pid: number): ProcessEntry | undefined {
-  let text: string;
+/**
+ * proc(5), /proc/[pid]/stat, from the third field (the state) on. The command before it may hold blanks and
+ * parentheses, so fields count from the last one.
+ */
+function statFields(pid: number): string[] | undefined {
   try {
-    text = readFileSync(`/proc/${pid}/stat`, "latin1");
+    const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+    return text.slice(text.lastIndexOf(")") + 2).split(" ");
   } catch {
     return undefined;
   }
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+}
+
+function readStat(pid: number): ProcessEntry | undefined {
+  const fields = statFields(pid);
+  if (fields === undefined) return undefined;
   return {
     pid,
     zombie: fields[0] === "Z" || fields[0] === "X",
@@ -67,6 +74,26 @@ function readStat(pid: number): ProcessEntry | undefined {
     sid: Number(fields[3]),
     startTime: fields[19] ?? "",
   };
+}
+
+/** PF_EXITING of the kernel's sched.h, in the ninth field of /proc/[pid]/stat. */
+const EXITING = 0x4;
+/** Looks at a process that is on its way out; the kernel closes its files some microseconds before it is a zombie. */
+const LOOKS = 1000;
+
+/**
+ * What ended a child that has just closed its outputs and that libuv has not reaped yet: for a signal that libuv has no
+ * name for (the real-time ones) Node reports exit code 0, and nothing is to be seen of a child after that.
+ * @returns number of the signal; undefined for another end, no end, and where /proc does not tell
+ */
+export function signalThatEnds(pid: number): number | undefined {
+  for (let look = 0; look < LOOKS; look += 1) {
+    const fields = statFields(pid);
+    if (fields === undefined) return undefined;
+    if (fields[0] === "Z") return Number(fields[49]) & 0x7f || undefined;
+    if ((Number(fields[6]) & EXITING) === 0) return undefined;
+  }
+  return undefined;
 }
 
 function listWithPs(selection: string[]): ProcessEntry[] {

@@ -18,3 +18,8 @@ export function signalNumber(name: string): number {
   }
   return number;
 }
+
+/** @returns its name with the prefix; `SIG` and the number for a real-time signal, which has none here */
+export function signalName(number: number): string {
+  return Object.entries(constants.signals).find(([, other]) => other === number)?.[0] ?? `SIG${number}`;
+}

@@ -1,9 +1,9 @@
 import { readSync, writeSync } from "node:fs";
-import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { ReadStream } from "node:tty";
 import { RuntimeError } from "../src/wire/errors.ts";
 import { requireExecutable } from "./executable.ts";
+import { signalName } from "./signals.ts";
 import type { LaunchSpec, OutputName, Workload, WorkloadEvents } from "./workload.ts";
 
 /**
@@ -124,10 +124,6 @@ export function checkSize(rows: number, cols: number): void {
       `Use 1 to ${MAX_SIZE}`,
     );
   }
-}
-
-function signalName(signal: number): string {
-  return Object.entries(constants.signals).find(([, number]) => number === signal)?.[0] ?? `SIG${signal}`;
 }
 
 class TerminalWorkload implements Workload {

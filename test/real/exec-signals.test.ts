@@ -2,7 +2,16 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { BuildHost } from "../support/build-host.ts";
 import { isRunning, isStopped } from "../support/processes.ts";
 import { describeReal } from "../support/requirements.ts";
-import { type BothWays, type Ending, forEach, Output, openBothWays, type Running } from "../support/side-by-side.ts";
+import {
+  type BothWays,
+  type Ending,
+  forEach,
+  lifecycle,
+  Output,
+  openBothWays,
+  PATH,
+  type Running,
+} from "../support/side-by-side.ts";
 
 /** Signals to a command with pipes: over the wrapper, over the operation `signal`, and from somebody else. */
 describeReal("a signal", () => {
@@ -123,5 +132,17 @@ describeReal("a signal", () => {
     const { local, remote } = await bothAfter((_running, pid) => process.kill(pid, "SIGUSR2"), ":", "read line");
     expect(remote).toEqual(local);
     expect(remote).toEqual({ code: null, signal: "SIGUSR2", output: "" });
+  });
+
+  it("that has no name in Node is not an exit with 0, which is what a local parent would be told", async () => {
+    const client = host.client();
+    await client.create("realtime", { kind: "directory", path: host.emptyFolder() });
+    const argv = ["sh", "-c", "echo output; kill -35 $$"];
+    const runs = await forEach(Array.from(Array(20).keys()), 4, () =>
+      client.execute("realtime", argv, { env: { PATH } }),
+    );
+    for (const { events, code, stdout } of runs) {
+      expect([events, code, stdout.toString()]).toEqual([lifecycle(null, "SIG35"), 128 + 35, "output\n"]);
+    }
   });
 });

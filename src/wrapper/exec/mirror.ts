@@ -2,6 +2,8 @@
 
 /** Milliseconds within which a signal to oneself takes effect; afterwards its shell status says the same. */
 const SELF_SIGNAL_MS = 1000;
+/** What a shell adds to the number of a signal for its status. */
+const FIRST_SIGNAL_STATUS = 128;
 
 /** @param signal name of the signal that ended the workload, or null when it exited with `code` */
 export function mirrorExit(code: number | null, signal: string | null): void {
@@ -9,7 +11,8 @@ export function mirrorExit(code: number | null, signal: string | null): void {
     process.exit(code ?? 1);
   }
   const number = (process.getBuiltinModule("node:os").constants.signals as Record<string, number>)[signal];
-  if (number === undefined) process.exit(1);
+  // A real-time signal, SIG34 and up: a parent that is a Node process would see such an end as exit code 0.
+  if (number === undefined) process.exit(FIRST_SIGNAL_STATUS + (Number(signal.slice("SIG".length)) || 0));
   // Node ignores SIGPIPE and handles others; a handler that comes and goes leaves the system's default behind.
   const ignore = () => {};
   try {
@@ -21,7 +24,7 @@ export function mirrorExit(code: number | null, signal: string | null): void {
   }
   leaveNoCore();
   process.kill(process.pid, signal as NodeJS.Signals);
-  setTimeout(() => process.exit(128 + number), SELF_SIGNAL_MS);
+  setTimeout(() => process.exit(FIRST_SIGNAL_STATUS + number), SELF_SIGNAL_MS);
 }
 
 /** Some signals leave a core in the working folder, and one of this process says nothing about the workload. */
