@@ -17,12 +17,16 @@ const REFILL_DELAY_MS = 50;
 const OPENINGS_AT_ONCE = 16;
 
 type AgentStatus = Extract<WireResponse, { kind: "status" }>;
+/** Which agent it is, and how long its start may take. */
+export interface AgentOptions extends Pick<RuntimeOptions, "host" | "root" | "node"> {
+  deadlineMs: number;
+}
 
 /** One agent (a root folder) behind one SSH connection. Lives as long as the connection. */
 export class AgentEndpoint {
   readonly #carrier: Carrier;
   readonly #files: AgentFiles;
-  readonly #options: RuntimeOptions;
+  readonly #options: AgentOptions;
   readonly #link: Buffer;
   readonly #openings = new PQueue({ concurrency: OPENINGS_AT_ONCE });
   #address: Promise<AgentAddress> | undefined;
@@ -33,7 +37,7 @@ export class AgentEndpoint {
   #refillTimer: NodeJS.Timeout | undefined;
 
   /** @param link names the SSH connection to the agent: its channels share what they may have on the way */
-  constructor(carrier: Carrier, link: Buffer, files: AgentFiles, options: RuntimeOptions) {
+  constructor(carrier: Carrier, link: Buffer, files: AgentFiles, options: AgentOptions) {
     this.#carrier = carrier;
     this.#link = link;
     this.#files = files;
@@ -121,7 +125,7 @@ export class AgentEndpoint {
       host: this.#options.host,
       root: this.#options.root,
       node: this.#options.node,
-      deadlineMs: this.#options.connectTimeoutMs,
+      deadlineMs: this.#options.deadlineMs,
       progress,
     }).then(
       (address) => {

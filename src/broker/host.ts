@@ -6,7 +6,7 @@ import { type CallerEnvironment, type Carrier, connect, type RuntimeOptions, typ
 import type { HostStatus } from "../wire/dial.ts";
 import { type ErrorCode, RuntimeError } from "../wire/errors.ts";
 import { LINK_NAME_BYTES } from "../wire/frame.ts";
-import { AgentEndpoint } from "./agent-endpoint.ts";
+import { AgentEndpoint, type AgentOptions } from "./agent-endpoint.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import { AttemptPatience } from "./attempt-patience.ts";
 import { BackOff } from "./back-off.ts";
@@ -18,6 +18,7 @@ const TRANSIENT: ReadonlySet<ErrorCode> = new Set([
   "connection-refused",
   "connection-timeout",
   "host-unknown",
+  "proxy-failed",
 ]);
 
 /** Milliseconds that an agent gets for an answer when nothing hangs on it. */
@@ -95,7 +96,7 @@ export class Host {
       const pooled = this.#live;
       try {
         const live = await this.#connected(request);
-        const channel = await live.endpoint(this.#files, request.options).openChannel(request.progress);
+        const channel = await live.endpoint(this.#files, this.#agentOptions(request)).openChannel(request.progress);
         this.#count(channel);
         return channel;
       } catch (error) {
@@ -112,6 +113,10 @@ export class Host {
     const endpoint = live?.anyEndpoint();
     if (live === undefined || endpoint === undefined || endpoint.spares === 0) return;
     if ((await endpoint.ask(ANSWER_LIMIT_MS)) === undefined) live.carrier.close();
+  }
+
+  #agentOptions({ options: { host, root, node } }: ChannelRequest): AgentOptions {
+    return { host, root, node, deadlineMs: this.target.connectTimeoutMs };
   }
 
   close(): void {
@@ -141,7 +146,11 @@ export class Host {
     try {
       carrier = await this.#handshakes.add(() => {
         begunAt = Date.now();
-        return connect(this.target, { authSock: caller.SSH_AUTH_SOCK, signal: this.#attemptLimit() });
+        return connect(this.target, {
+          authSock: caller.SSH_AUTH_SOCK,
+          env: caller,
+          signal: this.#attemptLimit(),
+        });
       });
     } catch (error) {
       const failure = RuntimeError.from(error);
@@ -180,7 +189,7 @@ class Live {
     this.carrier = carrier;
   }
 
-  endpoint(files: AgentFiles, options: RuntimeOptions): AgentEndpoint {
+  endpoint(files: AgentFiles, options: AgentOptions): AgentEndpoint {
     const key = JSON.stringify([options.root, options.node]);
     let endpoint = this.#endpoints.get(key);
     if (endpoint === undefined) {

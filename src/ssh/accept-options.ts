@@ -18,6 +18,10 @@ export interface WrapperOptions {
 const MAX_CHARACTERS = 500;
 const MAX_ENTRIES = 50;
 
+/** At most eight; the usual spelling, with ports of up to four digits. */
+const HOPS =
+  /^(?:(?:^|,)(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9._-]*(?::[1-9][0-9]{0,3})?(?![^,])){1,8}$/;
+
 const isPath = (value: unknown) => isText(value, /^(?:\/|~\/)[^\x00-\x1f\x7f]*$/);
 const isFlag = (value: unknown) => typeof value === "boolean";
 
@@ -29,6 +33,7 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
   knownHostsFile: isPath,
   sshConfigFile: isPath,
   identitiesOnly: isFlag,
+  proxyJump: (value) => isText(value, HOPS),
   hostKeyPolicy: (value) => value === "strict" || value === "accept-new",
   carrier: (value) => value === "auto" || value === "ssh2",
   root: isPath,

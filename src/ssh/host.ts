@@ -46,20 +46,28 @@ export function splitHost(text: string): HostSpec {
 
 /** @throws RuntimeError option-invalid */
 export function checkUser(user: string): string {
-  if (
-    user === "" ||
-    user.length > MAX_USER_CHARACTERS ||
-    user.startsWith("-") ||
-    user.endsWith("\\") ||
-    UNSAFE_IN_USER.test(user)
-  ) {
+  if (!isSafeUser(user)) {
     throw invalid("user", "must be the name of an account, without blanks or quotes and without a dash in front");
   }
   return user;
 }
 
+export function isSafeUser(user: string): boolean {
+  return (
+    user !== "" &&
+    user.length <= MAX_USER_CHARACTERS &&
+    !user.startsWith("-") &&
+    !user.endsWith("\\") &&
+    !UNSAFE_IN_USER.test(user)
+  );
+}
+
+export function isSafeHost(host: string): boolean {
+  return host !== "" && host.length <= MAX_HOST_CHARACTERS && !host.startsWith("-") && !UNSAFE_IN_HOST.test(host);
+}
+
 function checkHost(host: string): string {
-  if (host === "" || host.length > MAX_HOST_CHARACTERS || host.startsWith("-") || UNSAFE_IN_HOST.test(host)) {
+  if (!isSafeHost(host)) {
     throw invalid(
       "host",
       'must be an alias from ssh_config, a host name or "user@host:port", without blanks and without a dash in front',

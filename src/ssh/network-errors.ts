@@ -26,7 +26,7 @@ export function connectError(error: unknown, target: SshTarget): RuntimeError {
         { cause: error },
       );
     case "ETIMEDOUT":
-      return timeoutError(target, { cause: error });
+      return timeoutError(target, undefined, { cause: error });
     case "EHOSTUNREACH":
     case "EHOSTDOWN":
     case "ENETUNREACH":
@@ -48,10 +48,11 @@ export function connectError(error: unknown, target: SshTarget): RuntimeError {
   }
 }
 
-export function timeoutError(target: SshTarget, options?: { cause: unknown }): RuntimeError {
+/** @param detail what else is known */
+export function timeoutError(target: SshTarget, detail?: string, options?: { cause: unknown }): RuntimeError {
   return new RuntimeError(
     "connection-timeout",
-    `${targetName(target)} did not answer within ${target.connectTimeoutMs} ms`,
+    `${targetName(target)} did not answer within ${target.connectTimeoutMs} ms${detail === undefined ? "" : ` (${detail})`}`,
     "Check the network, or raise the option connectTimeoutMs",
     options,
   );

@@ -3,6 +3,7 @@ import { RuntimeError } from "../wire/errors.ts";
 import { DEFAULT_RECONNECT_WINDOW_MS } from "./accept-options.ts";
 import { checkUser, splitHost } from "./host.ts";
 import { nearest } from "./nearest.ts";
+import { parseProxyJump } from "./proxy-jump.ts";
 
 /**
  * The runtime's options (docs/options.md). The short-lived wrapper reads them on every operation, so this file and what it imports stay
@@ -58,14 +59,11 @@ export const RuntimeOptionsSchema = z.strictObject({
   port: z.optional(integer(1, 65_535)),
   identityFile: z.optional(path(LOCAL_PATH)),
   identitiesOnly: z.optional(flag()),
-  proxyJump: z.optional(
-    z.string(PROXY_JUMP).check(z.refine((value) => /^[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*$/.test(value), PROXY_JUMP)),
-  ),
+  proxyJump: z.optional(z.string(PROXY_JUMP).check(z.refine((value) => isProxyJump(value), PROXY_JUMP))),
   knownHostsFile: z.optional(path(LOCAL_PATH)),
   sshConfigFile: z.optional(path(LOCAL_PATH)),
-  hostKeyPolicy: z._default(
+  hostKeyPolicy: z.optional(
     z.enum(["strict", "accept-new"], 'must be "strict" or "accept-new"; host keys are always checked'),
-    "strict",
   ),
   carrier: z._default(z.enum(["auto", "ssh2", "openssh"], 'must be "auto", "ssh2" or "openssh"'), "auto"),
   root: z._default(path(REMOTE_PATH), "~/.paseo-ssh-runtime"),
@@ -74,8 +72,8 @@ export const RuntimeOptionsSchema = z.strictObject({
   env: z.optional(envSchema),
   helper: z.optional(z.union([path(LOCAL_PATH), z.literal(false)], `${LOCAL_PATH}, or false`)),
   forwardAgent: z._default(flag(), false),
-  connectTimeoutMs: z._default(milliseconds(100, 600_000), 15_000),
-  keepaliveIntervalMs: z._default(milliseconds(100, 300_000), 5_000),
+  connectTimeoutMs: z.optional(milliseconds(100, 600_000)),
+  keepaliveIntervalMs: z.optional(milliseconds(100, 300_000)),
   reconnectWindowMs: z._default(milliseconds(0, 7 * 24 * 3_600_000), DEFAULT_RECONNECT_WINDOW_MS),
   brokerIdleMs: z._default(milliseconds(100, 24 * 3_600_000), 600_000),
 });
@@ -136,6 +134,15 @@ function invalidOption(key: string, problem: string): RuntimeError {
 
 function isPlainText(value: string): boolean {
   return value !== "" && value.length <= MAX_TEXT_CHARACTERS && !/[\x00-\x1f\x7f]/.test(value);
+}
+
+function isProxyJump(value: string): boolean {
+  if (value.length > MAX_TEXT_CHARACTERS) return false;
+  try {
+    return parseProxyJump(value).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 function isEnvironment(value: unknown): boolean {

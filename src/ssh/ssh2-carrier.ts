@@ -1,4 +1,3 @@
-import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Client, ClientChannel } from "ssh2";
 import { RuntimeError } from "../wire/errors.ts";
@@ -7,14 +6,14 @@ import { ChannelStream } from "./channel-stream.ts";
 import { commandChannel } from "./command-channel.ts";
 import { lostError } from "./network-errors.ts";
 import { type SshTarget, targetName } from "./target.ts";
+import { openFailure } from "./tcp-stream-errors.ts";
+import type { Transport } from "./transport.ts";
 
 /**
- * Keepalive intervals without a single byte from the server after which the link counts as dead: with 5 s, at most 20 s
- * after the last byte. ssh2's own counting is not used: it takes only an answer to a keepalive for life, and on a slow
+ * The link counts as dead after `keepaliveCountMax` keepalive intervals without a single byte from the server: with three
+ * of 5 s, at most 20 s after the last byte. ssh2's own counting is not used: it takes only an answer to a keepalive for life, and on a slow
  * link with a bulk transfer the answer queues behind megabytes that do arrive.
  */
-const SILENT_INTERVALS = 3;
-
 /** RFC 4254, 5.1. */
 const OpenFailure = { AdministrativelyProhibited: 1, ConnectFailed: 2, UnknownChannelType: 3 } as const;
 
@@ -29,25 +28,28 @@ export class Ssh2Carrier implements Carrier {
   readonly kind = "ssh2";
   readonly closed: Promise<RuntimeError | undefined>;
   readonly #client: Client;
-  readonly #socket: Socket;
+  readonly #transport: Transport;
   readonly #target: SshTarget;
   readonly #streams = new Set<ChannelStream>();
   readonly #liveness: NodeJS.Timeout;
   #resolveClosed!: (reason: RuntimeError | undefined) => void;
   #end: { reason: RuntimeError | undefined } | undefined;
-  #bytesSeen = 0;
+  #heard = false;
   #silentIntervals = 0;
 
   /** @param hostKeyRefusal why a later key exchange was refused, if it was */
-  constructor(client: Client, socket: Socket, target: SshTarget, hostKeyRefusal: () => RuntimeError | undefined) {
+  constructor(client: Client, transport: Transport, target: SshTarget, hostKeyRefusal: () => RuntimeError | undefined) {
     this.#client = client;
-    this.#socket = socket;
+    this.#transport = transport;
     this.#target = target;
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve;
     });
     client.on("error", (error) => this.#finish(hostKeyRefusal() ?? lostError(target, error.message)));
     client.on("close", () => this.#finish(lostError(target, "the server closed the connection")));
+    transport.stream.on("data", () => {
+      this.#heard = true;
+    });
     this.#liveness = setInterval(() => this.#checkLiveness(), target.keepaliveIntervalMs);
     this.#liveness.unref();
   }
@@ -66,6 +68,21 @@ export class Ssh2Carrier implements Carrier {
       (callback) => this.#client.openssh_forwardOutStreamLocal(socketPath, callback),
       (channel) => this.#adopt(new ChannelStream(channel, "ours")),
       (reason) => this.#streamRefused(socketPath, reason),
+    );
+  }
+
+  /**
+   * Opens a byte stream to a TCP port as this host reaches it (RFC 4254, 7.2, direct-tcpip), for a target behind it.
+   *
+   * @throws RuntimeError forwarding-refused, connection-refused, host-unknown, connection-failed, connection-timeout,
+   * connection-lost
+   */
+  openTcp(host: string, port: number): Promise<Duplex> {
+    return this.#open(
+      // Servers only log where a stream comes from; OpenSSH's `ssh -W` says this.
+      (callback) => this.#client.forwardOut("127.0.0.1", 65_535, host, port, callback),
+      (channel) => this.#adopt(new ChannelStream(channel, "ours")),
+      (reason, text) => openFailure(this.#target, { host, port }, reason, text),
     );
   }
 
@@ -91,12 +108,12 @@ export class Ssh2Carrier implements Carrier {
   /**
    * The deadline is ours and covers the opening itself: over a half-open link no answer ever comes.
    *
-   * @param refused makes the error for the server's reason number, undefined when it gave none
+   * @param refused makes the error for the server's reason number, undefined when it gave none, and its words
    */
   #open<Result>(
     request: (callback: (error: Error | undefined, channel: ClientChannel) => void) => void,
     accept: (channel: ClientChannel) => Result,
-    refused: (reason: number | undefined) => RuntimeError,
+    refused: (reason: number | undefined, text: string) => RuntimeError,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       let expired = false;
@@ -114,8 +131,8 @@ export class Ssh2Carrier implements Carrier {
         clearTimeout(deadline);
         if (!error && expired) discard(channel);
         else if (!error) resolve(accept(channel));
-        else if (this.#end !== undefined || !this.#socket.readable) reject(this.#lost());
-        else reject(refused(typeof error.reason === "number" ? error.reason : undefined));
+        else if (this.#end !== undefined || !this.#transport.stream.readable) reject(this.#lost());
+        else reject(refused(typeof error.reason === "number" ? error.reason : undefined, error.message));
       };
       if (this.#end !== undefined) {
         clearTimeout(deadline);
@@ -159,10 +176,9 @@ export class Ssh2Carrier implements Carrier {
   }
 
   #checkLiveness(): void {
-    const { bytesRead } = this.#socket;
-    this.#silentIntervals = bytesRead === this.#bytesSeen ? this.#silentIntervals + 1 : 0;
-    this.#bytesSeen = bytesRead;
-    if (this.#silentIntervals >= SILENT_INTERVALS) {
+    this.#silentIntervals = this.#heard ? 0 : this.#silentIntervals + 1;
+    this.#heard = false;
+    if (this.#silentIntervals >= this.#target.keepaliveCountMax) {
       this.#finish(
         lostError(this.#target, `no answer for ${this.#silentIntervals * this.#target.keepaliveIntervalMs} ms`),
       );
@@ -175,8 +191,8 @@ export class Ssh2Carrier implements Carrier {
     clearInterval(this.#liveness);
     for (const stream of this.#streams) stream.destroy(this.#lost());
     // After `close` the goodbye still leaves; a lost link takes nothing any more.
-    if (reason === undefined) this.#socket.destroySoon();
-    else this.#socket.destroy();
+    if (reason === undefined) this.#transport.close();
+    else this.#transport.abort();
     this.#resolveClosed(reason);
   }
 

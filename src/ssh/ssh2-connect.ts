@@ -1,18 +1,20 @@
-import { connect as connectTcp, type Socket } from "node:net";
+import type { Readable } from "node:stream";
 import ssh2, { type Client, type ClientErrorExtensions } from "ssh2";
 import { RuntimeError } from "../wire/errors.ts";
 import { Authenticator, planAuthentication } from "./auth.ts";
-import type { Carrier } from "./carrier.ts";
 import { HostKeyGuard } from "./host-key.ts";
 import { connectError, timeoutError } from "./network-errors.ts";
 import { algorithmsFor } from "./ssh2-algorithms.ts";
 import { Ssh2Carrier } from "./ssh2-carrier.ts";
-import { type SshTarget, targetName } from "./target.ts";
+import { type CallerEnvironment, hopsOf, type SshTarget, targetName } from "./target.ts";
+import { openTransport, type Transport } from "./transport.ts";
 import { assertSupportedBySsh2 } from "./unsupported.ts";
 
 export interface ConnectOptions {
   /** The caller's SSH_AUTH_SOCK. The environment of this process is not looked at. */
   authSock?: string | undefined;
+  /** The caller's HOME and PATH, for a ProxyCommand. */
+  env?: Pick<CallerEnvironment, "HOME" | "PATH"> | undefined;
   /** Ends the attempt; without effect once connected. */
   signal?: AbortSignal | undefined;
   /** Receives one line per notable event, without secrets. */
@@ -30,6 +32,14 @@ export interface ConnectEvent {
   detail: string;
 }
 
+/** What all connections on the way to a target share. */
+interface ChainOptions extends ConnectOptions {
+  /** On the clock of `performance.now`. */
+  deadlineAt: number;
+  /** The connection to the hop before. */
+  via: Ssh2Carrier | undefined;
+}
+
 type Phase = "connecting" | "authenticating" | "settled";
 
 /** RFC 4253, 11.1: reasons that a server gives when it has had enough of our attempts to log in. */
@@ -42,14 +52,37 @@ const REFUSED_LOGIN = new Set([
 const NEVER = 1_000_000_000;
 
 /**
- * Connects and logs in with ssh2. The host key is checked before anything of ours is sent; one deadline,
- * `connectTimeoutMs`, covers everything from the name lookup to the end of the login.
+ * Connects and logs in with ssh2, jump host by jump host where the target has some. Each host key is checked before
+ * anything of ours is sent to that host; one deadline, `connectTimeoutMs`, covers everything from the first name lookup to
+ * the end of the last login.
  *
  * @throws RuntimeError option-invalid, host-unknown, connection-refused, connection-timeout, connection-failed,
- * host-key-unknown, host-key-changed, host-key-revoked, authentication-failed
+ * connection-lost, proxy-failed, forwarding-refused, host-key-unknown, host-key-changed, host-key-revoked,
+ * authentication-failed; what a hop fails with names the hop
  */
-export async function connectSsh2(target: SshTarget, options: ConnectOptions = {}): Promise<Carrier> {
-  assertSupportedBySsh2(target);
+export async function connectSsh2(target: SshTarget, options: ConnectOptions = {}): Promise<Ssh2Carrier> {
+  const hops = hopsOf(target);
+  for (const link of [...hops, target]) assertSupportedBySsh2(link);
+  const deadlineAt = performance.now() + target.connectTimeoutMs;
+  let via: Ssh2Carrier | undefined;
+  for (const hop of hops) {
+    try {
+      via = await connectOver(hop, { ...options, deadlineAt, via });
+    } catch (error) {
+      via?.close();
+      const { code, message, remedy } = RuntimeError.from(error);
+      throw new RuntimeError(code, `Jump host ${hop.alias}: ${message}`, remedy, { cause: error });
+    }
+  }
+  try {
+    return await connectOver(target, { ...options, deadlineAt, via });
+  } catch (error) {
+    via?.close();
+    throw error;
+  }
+}
+
+async function connectOver(target: SshTarget, options: ChainOptions): Promise<Ssh2Carrier> {
   const guard = new HostKeyGuard(target);
   // The keys are read while the connection is being made.
   const authenticator = planAuthentication(target, options.authSock).then((plan) => new Authenticator(target, plan));
@@ -70,12 +103,13 @@ export async function connectSsh2(target: SshTarget, options: ConnectOptions = {
 class Attempt {
   readonly #target: SshTarget;
   readonly #guard: HostKeyGuard;
-  readonly #options: ConnectOptions;
-  readonly #resolve: (carrier: Carrier) => void;
+  readonly #options: ChainOptions;
+  readonly #resolve: (carrier: Ssh2Carrier) => void;
   readonly #reject: (error: RuntimeError) => void;
   readonly #client: Client = new ssh2.Client();
   readonly #startedAt = performance.now();
-  #socket: Socket | undefined;
+  readonly #opening = new AbortController();
+  #transport: Transport | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #phase: Phase = "connecting";
   #hostKeyRefusal: RuntimeError | undefined;
@@ -85,8 +119,8 @@ class Attempt {
   constructor(
     target: SshTarget,
     guard: HostKeyGuard,
-    options: ConnectOptions,
-    resolve: (carrier: Carrier) => void,
+    options: ChainOptions,
+    resolve: (carrier: Ssh2Carrier) => void,
     reject: (error: RuntimeError) => void,
   ) {
     this.#target = target;
@@ -103,26 +137,39 @@ class Attempt {
       return;
     }
     signal?.addEventListener("abort", this.#onAbort, { once: true });
-    this.#deadline = setTimeout(() => this.fail(timeoutError(this.#target)), this.#target.connectTimeoutMs);
+    const { connectTimeoutMs } = this.#target;
+    const leftMs = Math.max(0, this.#options.deadlineAt - performance.now());
+    this.#deadline = setTimeout(() => this.#onTimeout(), Math.min(connectTimeoutMs, leftMs));
+    const { authSock, env, via } = this.#options;
+    openTransport(this.#target, {
+      via,
+      env: { ...env, SSH_AUTH_SOCK: authSock },
+      signal: this.#opening.signal,
+    }).then(
+      (transport) => this.#onTransport(transport),
+      (error) => this.fail(RuntimeError.from(error)),
+    );
+  }
 
-    const { addressFamily, bindAddress, host, port } = this.#target;
-    this.#socket = connectTcp({
-      host,
-      port,
-      family: addressFamily === "inet" ? 4 : addressFamily === "inet6" ? 6 : 0,
-      ...(bindAddress === undefined ? {} : { localAddress: bindAddress }),
-      // ssh2 leaves Nagle's algorithm on: a channel and one echo take 44 ms on loopback with it, 1 ms without.
-      noDelay: true,
-    });
-    this.#socket.once("connect", () => this.#trace("transport", this.#socket?.remoteAddress ?? ""));
+  #onTransport(transport: Transport): void {
+    this.#transport = transport;
+    if (this.#phase === "settled") {
+      transport.abort();
+      return;
+    }
+    if (transport.stream.errored !== null) {
+      this.fail(RuntimeError.from(transport.stream.errored));
+      return;
+    }
+    this.#trace("transport", transport.detail);
     this.#client.on("error", (error) => this.#onError(error));
     this.#client.on("handshake", () => this.#onHandshake());
     this.#client.on("ready", () => this.#onReady());
     this.#client.on("close", () => this.#onError(new Error("the server closed the connection")));
     this.#client.connect({
-      sock: this.#socket,
+      sock: transport.stream as Readable,
       username: this.#target.user,
-      algorithms: algorithmsFor(this.#guard.knownTypes),
+      algorithms: algorithmsFor(this.#guard.knownTypes, this.#target.hostKeyAlgorithms),
       hostVerifier: (key: Buffer) => this.#acceptsHostKey(key),
       authHandler: (accepts, partial, next) => {
         this.#withAuthenticator((authenticator) => authenticator.handler(accepts, partial, next));
@@ -143,8 +190,9 @@ class Attempt {
   fail(error: RuntimeError): void {
     if (this.#phase === "settled") return;
     this.#settle();
+    this.#opening.abort();
     // Errors may still arrive while the socket goes away; the listener stays for them.
-    this.#socket?.destroy();
+    this.#transport?.abort();
     this.#reject(error);
   }
 
@@ -161,6 +209,11 @@ class Attempt {
     this.#phase = "settled";
     clearTimeout(this.#deadline);
     this.#options.signal?.removeEventListener("abort", this.#onAbort);
+  }
+
+  #onTimeout(): void {
+    const said = this.#transport?.complaint?.();
+    this.fail(timeoutError(this.#target, said ? `the ProxyCommand said: ${said}` : undefined));
   }
 
   readonly #onAbort = (): void => {
@@ -198,13 +251,16 @@ class Attempt {
       `connected to ${targetName(this.#target)} with ${this.#authenticator?.lastTried ?? "no key"} in ${Math.round(performance.now() - this.#startedAt)} ms`,
     );
     this.#trace("login", this.#authenticator?.lastTried ?? "no key");
-    this.#resolve(new Ssh2Carrier(this.#client, this.#socket!, this.#target, () => this.#hostKeyRefusal));
+    this.#resolve(new Ssh2Carrier(this.#client, this.#transport!, this.#target, () => this.#hostKeyRefusal));
   }
 
   #onError(error: Error & ClientErrorExtensions): void {
     if (this.#phase === "settled") return;
     if (this.#hostKeyRefusal !== undefined) {
       this.fail(this.#hostKeyRefusal);
+    } else if (error instanceof RuntimeError) {
+      // The transport knows why it ended.
+      this.fail(error);
     } else if (this.#phase === "connecting") {
       this.fail(connectError(error, this.#target));
     } else if (

@@ -2,7 +2,10 @@ import { createHash } from "node:crypto";
 import { hostname, type UserInfo, userInfo } from "node:os";
 import { RuntimeError } from "../wire/errors.ts";
 import { expandPath, type TokenValues } from "./expand.ts";
+import { isSafeHost, isSafeUser } from "./host.ts";
+import { jumpHostOptions } from "./jump-host.ts";
 import type { RuntimeOptions } from "./options.ts";
+import { expandProxy } from "./proxy-tokens.ts";
 import { configFromFiles } from "./ssh-config-files.ts";
 import { configFromProgram } from "./ssh-config-program.ts";
 
@@ -31,14 +34,44 @@ export interface SshTarget {
   hostKeyAlias?: string;
   hashKnownHosts: boolean;
   knownHostsCommand?: string;
+  /** ssh_config's list, as it stands there. */
+  hostKeyAlgorithms?: string;
   hostKeyPolicy: "strict" | "accept-new";
+  /** ssh_config's list of methods to log in with, best first. */
+  preferredAuthentications?: readonly string[];
+  /** As it was written; `jump` is what it comes to. */
   proxyJump?: string;
+  /** The last jump host, over whose connection this host is reached. It may have one of its own. */
+  jump?: SshTarget;
+  /** With its tokens. */
   proxyCommand?: string;
+  /** The ProxyCommand hands over a connected socket instead of passing bytes on. */
+  proxyUseFdpass: boolean;
   carrier: "auto" | "ssh2" | "openssh";
   forwardAgent: boolean;
   connectTimeoutMs: number;
   keepaliveIntervalMs: number;
+  /** Intervals without a sign of life after which the link counts as lost. */
+  keepaliveCountMax: number;
 }
+
+/** Those of the runtime's options that decide where and how to connect. */
+export type TargetOptions = Pick<
+  RuntimeOptions,
+  | "host"
+  | "user"
+  | "port"
+  | "identityFile"
+  | "identitiesOnly"
+  | "proxyJump"
+  | "knownHostsFile"
+  | "sshConfigFile"
+  | "hostKeyPolicy"
+  | "carrier"
+  | "forwardAgent"
+  | "connectTimeoutMs"
+  | "keepaliveIntervalMs"
+>;
 
 /** Variables of the caller; others are not looked at. The broker's own may be those of another login. */
 export interface CallerEnvironment {
@@ -65,6 +98,11 @@ export interface ConfigQuery {
 /** Key types that a server of today accepts and ssh2 can use, in OpenSSH's order. */
 const DEFAULT_IDENTITY_NAMES = ["id_rsa", "id_ecdsa", "id_ed25519"];
 const DEFAULT_PORT = 22;
+const DEFAULT_CONNECT_TIMEOUT_MS = 15_000;
+const DEFAULT_KEEPALIVE_INTERVAL_MS = 5_000;
+const DEFAULT_KEEPALIVE_COUNT = 3;
+/** The longest time that ssh_config may set; timers of Node take no more than three weeks. Seconds. */
+const MAX_SECONDS = 24 * 3600;
 
 /**
  * Options first, then ssh_config as `ssh -G` reads it, or our own reading of the files where there is no `ssh`.
@@ -72,9 +110,20 @@ const DEFAULT_PORT = 22;
  * As in OpenSSH, `~` and `%d` are the home folder of the account database, whatever HOME says; HOME counts only where
  * the account has no entry.
  *
+ * Jump hosts are resolved along with it, each from ssh_config under its own name.
+ *
  * @throws RuntimeError option-invalid when ssh_config has an error or says something that we cannot follow
  */
-export async function resolveTarget(options: RuntimeOptions, env: CallerEnvironment): Promise<SshTarget> {
+export async function resolveTarget(options: TargetOptions, env: CallerEnvironment): Promise<SshTarget> {
+  return await resolveOver(options, env, []);
+}
+
+/** @param visited options of the targets on whose way this one lies */
+async function resolveOver(
+  options: TargetOptions,
+  env: CallerEnvironment,
+  visited: readonly TargetOptions[],
+): Promise<SshTarget> {
   const account = userInfoOrUndefined();
   const home = account?.homedir || env.HOME;
   if (home === undefined) {
@@ -92,17 +141,28 @@ export async function resolveTarget(options: RuntimeOptions, env: CallerEnvironm
   // ssh does nothing at all for an account without an entry in the user database.
   const fromProgram = account === undefined ? undefined : await configFromProgram(query);
   const config = fromProgram ?? configFromFiles(query);
-  return combine(options, query, config);
+  const target = combine(options, query, config);
+  if (target.proxyJump === undefined) return target;
+  const jump = jumpHostOptions(target, options, visited);
+  return { ...target, jump: await resolveOver(jump, env, [...visited, options]) };
+}
+
+/** The jump hosts of a target, in the order in which they are visited. */
+export function hopsOf({ jump }: SshTarget): SshTarget[] {
+  return jump === undefined ? [] : [...hopsOf(jump), jump];
 }
 
 /** The pure half of `resolveTarget`. */
-export function combine(options: RuntimeOptions, query: ConfigQuery, config: ConfigValues): SshTarget {
+export function combine(options: TargetOptions, query: ConfigQuery, config: ConfigValues): SshTarget {
   const { home, localUser, env } = query;
   const one = (keyword: string): string | undefined => config.get(keyword)?.[0] || undefined;
   const oneExceptNone = (keyword: string): string | undefined => exceptNone(one(keyword));
   const host = (one("hostname") ?? options.host).toLowerCase();
   const port = options.port ?? portOf(one("port"));
   const user = options.user ?? one("user") ?? localUser;
+  // The names go into commands and messages; those that somebody typed have been looked at already.
+  if (!isSafeHost(host)) throw unsafeName(options.host, "a HostName");
+  if (!isSafeUser(user)) throw unsafeName(options.host, "a User");
   const hostKeyAlias = one("hostkeyalias");
   const proxyJump = options.proxyJump === undefined ? oneExceptNone("proxyjump") : exceptNone(options.proxyJump);
   const proxyCommand = options.proxyJump === undefined ? oneExceptNone("proxycommand") : undefined;
@@ -132,6 +192,8 @@ export function combine(options: RuntimeOptions, query: ConfigQuery, config: Con
   const identityFiles = [...new Set([...optionIdentity, ...paths("identityfile")])];
   const bindAddress = one("bindaddress");
   const knownHostsCommand = oneExceptNone("knownhostscommand");
+  const hostKeyAlgorithms = one("hostkeyalgorithms");
+  const preferredAuthentications = one("preferredauthentications");
 
   return {
     alias: options.host,
@@ -156,24 +218,51 @@ export function combine(options: RuntimeOptions, query: ConfigQuery, config: Con
     ...(hostKeyAlias === undefined ? {} : { hostKeyAlias }),
     hashKnownHosts: isYes(one("hashknownhosts")),
     ...(knownHostsCommand === undefined ? {} : { knownHostsCommand }),
-    hostKeyPolicy: options.hostKeyPolicy,
+    ...(hostKeyAlgorithms === undefined ? {} : { hostKeyAlgorithms }),
+    hostKeyPolicy: options.hostKeyPolicy ?? hostKeyPolicyOf(one("stricthostkeychecking")),
+    ...(preferredAuthentications === undefined
+      ? {}
+      : { preferredAuthentications: preferredAuthentications.toLowerCase().split(",") }),
     ...(proxyJump === undefined ? {} : { proxyJump }),
     ...(proxyCommand === undefined ? {} : { proxyCommand }),
+    proxyUseFdpass: proxyCommand !== undefined && isYes(one("proxyusefdpass")),
     carrier: options.carrier,
     forwardAgent: options.forwardAgent,
-    connectTimeoutMs: options.connectTimeoutMs,
-    keepaliveIntervalMs: options.keepaliveIntervalMs,
+    connectTimeoutMs:
+      options.connectTimeoutMs ?? millisecondsOf("ConnectTimeout", one("connecttimeout")) ?? DEFAULT_CONNECT_TIMEOUT_MS,
+    keepaliveIntervalMs:
+      options.keepaliveIntervalMs ??
+      millisecondsOf("ServerAliveInterval", one("serveraliveinterval")) ??
+      DEFAULT_KEEPALIVE_INTERVAL_MS,
+    keepaliveCountMax: countOf(one("serveralivecountmax")),
   };
 }
 
 /**
- * Two targets with the same key may share a connection: it covers where and as whom we connect and how the host is
- * known, not the limits and not the name that the person used.
+ * Two targets with the same key may share a connection: it covers where, as whom and over which way we connect and how
+ * the hosts are known, not the limits and not the name that the person used.
  */
 export function targetKey(target: SshTarget): string {
-  const { alias: _alias, connectTimeoutMs: _connect, keepaliveIntervalMs: _keepalive, ...identity } = target;
-  const sorted = Object.entries(identity).sort(([left], [right]) => (left < right ? -1 : 1));
-  return createHash("sha256").update(JSON.stringify(sorted)).digest("hex").slice(0, 32);
+  return createHash("sha256")
+    .update(JSON.stringify(identityOf(target)))
+    .digest("hex")
+    .slice(0, 32);
+}
+
+function identityOf(target: SshTarget): unknown {
+  const {
+    alias: _alias,
+    connectTimeoutMs: _connect,
+    keepaliveIntervalMs: _interval,
+    keepaliveCountMax: _count,
+    ...identity
+  } = target;
+  return Object.entries({
+    ...identity,
+    jump: target.jump && identityOf(target.jump),
+    // The name that the person used counts where the command has it.
+    proxyCommand: target.proxyCommand && expandProxy(target.proxyCommand, target),
+  }).sort(([left], [right]) => (left < right ? -1 : 1));
 }
 
 /** `user@host` or `user@host:port`, for messages. */
@@ -195,6 +284,32 @@ function addressFamilyOf(value: string | undefined): SshTarget["addressFamily"] 
   return family === "inet" || family === "inet6" ? family : "any";
 }
 
+/** ssh_config(5); what only warns in OpenSSH, a changed key under `no`, is refused here. */
+function hostKeyPolicyOf(value: string | undefined): SshTarget["hostKeyPolicy"] {
+  return /^(?:accept-new|no|off|false)$/i.test(value ?? "") ? "accept-new" : "strict";
+}
+
+/**
+ * A time as in sshd_config(5), "TIME FORMATS". ssh_config's zero and "none" say that there is no limit, and so does the
+ * default; the runtime always has one.
+ */
+function millisecondsOf(keyword: string, value: string | undefined): number | undefined {
+  if (value === undefined || value.toLowerCase() === "none") return undefined;
+  const units: Record<string, number> = { "": 1, s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
+  if (!/^(?:\d{1,9}[smhdw]?)+$/i.test(value)) throw badNumber(keyword, value, "Use a number of seconds");
+  let seconds = 0;
+  for (const [, count, unit] of value.matchAll(/(\d+)([smhdw]?)/gi))
+    seconds += Number(count) * units[unit!.toLowerCase()]!;
+  return seconds === 0 ? undefined : Math.min(seconds, MAX_SECONDS) * 1000;
+}
+
+/** Zero keeps OpenSSH from noticing a dead link; the runtime always notices. */
+function countOf(value: string | undefined): number {
+  if (value === undefined) return DEFAULT_KEEPALIVE_COUNT;
+  if (!/^\d{1,9}$/.test(value)) throw badNumber("ServerAliveCountMax", value, "Use a whole number");
+  return Number(value) || DEFAULT_KEEPALIVE_COUNT;
+}
+
 function isYes(value: string | undefined): boolean {
   return /^(yes|true)$/i.test(value ?? "");
 }
@@ -203,10 +318,18 @@ function portOf(value: string | undefined): number {
   if (value === undefined) return DEFAULT_PORT;
   const port = Number(value);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
-  throw new RuntimeError(
+  throw badNumber("Port", value, "Use a whole number from 1 to 65535");
+}
+
+function badNumber(keyword: string, value: string, remedy: string): RuntimeError {
+  return new RuntimeError("option-invalid", `ssh_config has ${keyword} ${value.slice(0, 20)}`, remedy);
+}
+
+function unsafeName(alias: string, what: string): RuntimeError {
+  return new RuntimeError(
     "option-invalid",
-    `ssh_config has Port ${value.slice(0, 20)}`,
-    "Use a whole number from 1 to 65535",
+    `ssh_config gives "${alias}" ${what} that begins with a dash, or has blanks, control characters or shell syntax in it`,
+    "Correct ssh_config",
   );
 }
 

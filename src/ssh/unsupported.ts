@@ -1,4 +1,5 @@
 import { RuntimeError } from "../wire/errors.ts";
+import { hostKeyAlgorithms } from "./ssh2-algorithms.ts";
 import type { SshTarget } from "./target.ts";
 
 /**
@@ -9,8 +10,8 @@ import type { SshTarget } from "./target.ts";
  */
 export function assertSupportedBySsh2(target: SshTarget): void {
   const found: string[] = [];
-  if (target.proxyCommand !== undefined) found.push("ProxyCommand");
-  if (target.proxyJump !== undefined) found.push(`ProxyJump (${target.proxyJump})`);
+  if (target.proxyUseFdpass) found.push("ProxyUseFdpass");
+  if (hostKeyAlgorithms(target.hostKeyAlgorithms).length === 0) found.push("HostKeyAlgorithms");
   if (target.certificateFiles.length > 0) found.push("CertificateFile");
   if (target.knownHostsCommand !== undefined) found.push("KnownHostsCommand");
   if (target.forwardAgent) found.push("the option forwardAgent");

@@ -43,6 +43,7 @@ export const ERROR_CODES = [
   "program-not-executable",
   "program-not-found",
   "protocol-version-unsupported",
+  "proxy-failed",
   "reconnect-window-exceeded",
   "request-invalid",
   "revision-unknown",

@@ -118,8 +118,8 @@ describeReal("connecting", () => {
   });
 
   it.each([
-    [{ proxyJump: "bastion" }, "ProxyJump (bastion)"],
-    [{ proxyCommand: "nc %h %p" }, "ProxyCommand"],
+    [{ proxyUseFdpass: true }, "ProxyUseFdpass"],
+    [{ hostKeyAlgorithms: "sk-ssh-ed25519@openssh.com" }, "HostKeyAlgorithms"],
     [{ certificateFiles: ["/cert"] }, "CertificateFile"],
     [{ knownHostsCommand: "/bin/kh" }, "KnownHostsCommand"],
     [{ carrier: "openssh" as const }, "openssh"],

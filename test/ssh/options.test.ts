@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { splitHost } from "../../src/ssh/host.ts";
 import { nearest } from "../../src/ssh/nearest.ts";
 import { OPTION_NAMES, parseRuntimeOptions } from "../../src/ssh/options.ts";
+import { parseProxyJump } from "../../src/ssh/proxy-jump.ts";
 import { RuntimeError } from "../../src/wire/errors.ts";
 
 function failure(raw: Record<string, unknown>): RuntimeError {
@@ -18,12 +19,9 @@ describe("parseRuntimeOptions", () => {
   it("fills in the defaults", () => {
     expect(parseRuntimeOptions({ host: "devbox" })).toEqual({
       host: "devbox",
-      hostKeyPolicy: "strict",
       carrier: "auto",
       root: "~/.paseo-ssh-runtime",
       forwardAgent: false,
-      connectTimeoutMs: 15_000,
-      keepaliveIntervalMs: 5_000,
       reconnectWindowMs: 900_000,
       brokerIdleMs: 600_000,
     });
@@ -115,6 +113,17 @@ describe("parseRuntimeOptions", () => {
     ["identitiesOnly", { host: "h", identitiesOnly: "yes" }],
     ["proxyJump", { host: "h", proxyJump: "-oX" }],
     ["proxyJump", { host: "h", proxyJump: "a b" }],
+    ["proxyJump", { host: "h", proxyJump: "" }],
+    ["proxyJump", { host: "h", proxyJump: "a,,b" }],
+    ["proxyJump", { host: "h", proxyJump: "a,-oX" }],
+    ["proxyJump", { host: "h", proxyJump: "me@-oX" }],
+    ["proxyJump", { host: "h", proxyJump: "-l@jump" }],
+    ["proxyJump", { host: "h", proxyJump: "$(id)" }],
+    ["proxyJump", { host: "h", proxyJump: "a;id" }],
+    ["proxyJump", { host: "h", proxyJump: "a:0" }],
+    ["proxyJump", { host: "h", proxyJump: "ssh://a/path" }],
+    ["proxyJump", { host: "h", proxyJump: "a\tb" }],
+    ["proxyJump", { host: "h", proxyJump: Array.from({ length: 9 }, () => "a").join(",") }],
     ["hostKeyPolicy", { host: "h", hostKeyPolicy: "off" }],
     ["carrier", { host: "h", carrier: "telnet" }],
     ["root", { host: "h", root: "relative" }],
@@ -147,6 +156,18 @@ describe("parseRuntimeOptions", () => {
   it("does not repeat values of env in its message", () => {
     const error = failure({ host: "h", env: { TOKEN: "top\0secret" } });
     expect(error.toLine()).not.toContain("secret");
+  });
+});
+
+describe("parseProxyJump", () => {
+  it.each([
+    ["jump", [{ host: "jump" }]],
+    ["me@jump:2222", [{ host: "jump", user: "me", port: 2222 }]],
+    ["a,b@c,[::1]:22", [{ host: "a" }, { host: "c", user: "b" }, { host: "::1", port: 22 }]],
+    ["ssh://me@jump:2222", [{ host: "jump", user: "me", port: 2222 }]],
+    ["ssh://jump/,other", [{ host: "jump" }, { host: "other" }]],
+  ])("reads %s", (text, expected) => {
+    expect(parseProxyJump(text)).toEqual(expected);
   });
 });
 

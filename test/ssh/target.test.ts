@@ -111,11 +111,76 @@ describe("combine", () => {
   });
 });
 
+describe("combine with what only ssh_config says", () => {
+  it.each([
+    ["accept-new", "accept-new"],
+    ["no", "accept-new"],
+    ["false", "accept-new"],
+    ["off", "accept-new"],
+    ["ask", "strict"],
+    ["yes", "strict"],
+    ["true", "strict"],
+  ])("takes StrictHostKeyChecking %s for %s, unless the option says something", (value, policy) => {
+    expect(targetFrom({ stricthostkeychecking: [value] }).hostKeyPolicy).toBe(policy);
+    for (const hostKeyPolicy of ["strict", "accept-new"] as const) {
+      const target = targetFrom({ stricthostkeychecking: [value] }, { hostKeyPolicy });
+      expect(target.hostKeyPolicy).toBe(hostKeyPolicy);
+    }
+    expect(targetFrom({}).hostKeyPolicy).toBe("strict");
+  });
+
+  it("takes its limits where the options have none", () => {
+    const config = { connecttimeout: ["1m30s"], serveraliveinterval: ["7"], serveralivecountmax: ["5"] };
+    expect(targetFrom(config)).toMatchObject({
+      connectTimeoutMs: 90_000,
+      keepaliveIntervalMs: 7_000,
+      keepaliveCountMax: 5,
+    });
+    expect(targetFrom(config, { connectTimeoutMs: 100, keepaliveIntervalMs: 200 })).toMatchObject({
+      connectTimeoutMs: 100,
+      keepaliveIntervalMs: 200,
+    });
+    const unlimited = { connecttimeout: ["none"], serveraliveinterval: ["0"], serveralivecountmax: ["0"] };
+    for (const said of [unlimited, {}]) {
+      expect(targetFrom(said as Record<string, string[]>)).toMatchObject({
+        connectTimeoutMs: 15_000,
+        keepaliveIntervalMs: 5_000,
+        keepaliveCountMax: 3,
+      });
+    }
+    expect(targetFrom({ connecttimeout: ["99999999"] }).connectTimeoutMs).toBe(24 * 3_600_000);
+  });
+
+  it("hands on HostKeyAlgorithms and PreferredAuthentications", () => {
+    const config = { hostkeyalgorithms: ["ssh-ed25519"], preferredauthentications: ["publickey,Password"] };
+    expect(targetFrom(config)).toMatchObject({
+      hostKeyAlgorithms: "ssh-ed25519",
+      preferredAuthentications: ["publickey", "password"],
+    });
+  });
+
+  it.each([
+    ["hostname", "-oProxyCommand=id", "HostName"],
+    ["hostname", "$(id)", "HostName"],
+    ["hostname", "a b", "HostName"],
+    ["hostname", "a\u0007b", "HostName"],
+    ["user", "-l", "User"],
+    ["user", "a;id", "User"],
+    ["user", "a`id`", "User"],
+    ["connecttimeout", "soon", "ConnectTimeout"],
+    ["serveraliveinterval", "-1", "ServerAliveInterval"],
+    ["serveralivecountmax", "x", "ServerAliveCountMax"],
+  ])("refuses %s %s", (keyword, value, named) => {
+    expect(() => targetFrom({ [keyword]: [value] })).toThrow(named);
+  });
+});
+
 describe("targetKey", () => {
   const base = targetFrom({});
 
   it("does not depend on limits and on the name that was used", () => {
-    const other = { ...base, alias: "x", connectTimeoutMs: 1, keepaliveIntervalMs: 1 };
+    const other = { ...base, alias: "x", connectTimeoutMs: 1, keepaliveIntervalMs: 1, keepaliveCountMax: 1 };
+    expect(targetKey({ ...base, jump: other })).toBe(targetKey({ ...base, jump: base }));
     expect(targetKey(other)).toBe(targetKey(base));
     expect(targetKey(Object.fromEntries(Object.entries(base).reverse()) as unknown as typeof base)).toBe(
       targetKey(base),
@@ -137,6 +202,14 @@ describe("targetKey", () => {
       { hostKeyPolicy: "accept-new" as const },
       { proxyJump: "jump" },
       { proxyCommand: "nc" },
+      { proxyCommand: "nc %n" },
+      { proxyCommand: "nc %n", alias: "other" },
+      { proxyUseFdpass: true },
+      { jump: base },
+      { jump: { ...base, user: "other" } },
+      { jump: { ...base, jump: base } },
+      { hostKeyAlgorithms: "ssh-ed25519" },
+      { preferredAuthentications: ["publickey"] },
       { certificateFiles: ["/c"] },
       { bindAddress: "10.0.0.1" },
       { addressFamily: "inet" as const },
