@@ -18,22 +18,28 @@ export interface WrapperOptions {
 const MAX_CHARACTERS = 500;
 const MAX_ENTRIES = 50;
 
-/** At most eight; the usual spelling, with ports of up to four digits. */
-const HOPS =
-  /^(?:(?:^|,)(?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9._-]*(?::[1-9][0-9]{0,3})?(?![^,])){1,8}$/;
+const USER = "[A-Za-z0-9_][A-Za-z0-9._-]{0,127}";
+const HOST = "[A-Za-z0-9][A-Za-z0-9._-]{0,254}";
+const HOP = `(?:${USER}@)?${HOST}(?::[1-9][0-9]{0,3})?`;
+const PATTERNS = {
+  user: new RegExp(`^${USER}$`),
+  host: new RegExp(`^${HOST}$`),
+  /** The usual spelling; the schema knows more. */
+  hops: new RegExp(`^${HOP}(?:,${HOP}){0,7}$`),
+};
 
 const isPath = (value: unknown) => isText(value, /^(?:\/|~\/)[^\x00-\x1f\x7f]*$/);
 const isFlag = (value: unknown) => typeof value === "boolean";
 
 const CHECKS: Record<string, (value: unknown) => boolean> = {
-  host: (value) => isText(value, /^[A-Za-z0-9][A-Za-z0-9._-]*$/),
-  user: (value) => isText(value, /^[A-Za-z0-9_][A-Za-z0-9._-]*$/),
+  host: (value) => isText(value, PATTERNS.host),
+  user: (value) => isText(value, PATTERNS.user),
   port: (value) => isWithin(value, 1, 65_535),
   identityFile: isPath,
   knownHostsFile: isPath,
   sshConfigFile: isPath,
   identitiesOnly: isFlag,
-  proxyJump: (value) => isText(value, HOPS),
+  proxyJump: (value) => isText(value, PATTERNS.hops),
   hostKeyPolicy: (value) => value === "strict" || value === "accept-new",
   carrier: (value) => value === "auto" || value === "ssh2",
   root: isPath,

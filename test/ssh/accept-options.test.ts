@@ -21,7 +21,17 @@ const VALUES: unknown[] = [
   ],
   ...["none", "jump", "me@jump:22,other", "a,,b", "a,", ",a", "a,-oX", "a:0", "a:65536", "a:70000", "ssh://a", "a;id"],
   ...[Array.from({ length: 8 }, () => "a").join(","), Array.from({ length: 9 }, () => "a").join(",")],
-  ...["auto", "ssh2", "openssh", "x".repeat(600), "a\0b", "/a:b"],
+  ...[
+    "auto",
+    "ssh2",
+    "openssh",
+    "x".repeat(600),
+    "x".repeat(256),
+    "x".repeat(200),
+    `${"x".repeat(129)}@a`,
+    "a\0b",
+    "/a:b",
+  ],
   ...[true, false, null, undefined, 0, 1, 22, 99, 100, 65_535, 65_536, 15_000, 600_001, 1.5, Number.NaN],
   ...[[], ["/usr/bin"], ["bin"], ["/a:b"], {}, { A: "1" }, { "1A": "x" }, { A: 1 }, { A: "a\0" }],
 ];
