@@ -37,6 +37,8 @@ export const BUNDLES = [
   { entry: "src/wrapper/start-broker.ts", output: "start-broker.cjs", target: ["node20"], loads: [] },
   { entry: "src/workspace/index.ts", output: "workspace.cjs", target: ["node20"], loads: [] },
   { entry: "src/broker/main.ts", output: "broker.cjs", target: ["node20"], loads: UNBUNDLED },
+  // Started by the two, for each question to the keychain.
+  { entry: "src/ssh/keychain-program.ts", output: "keychain.cjs", target: ["node20"], loads: UNBUNDLED },
   { entry: "src/cli/main.ts", output: "cli.cjs", target: ["node20"], loads: UNBUNDLED },
   { entry: "src/cli/demo/main.ts", output: "demo.cjs", target: ["node20"], loads: UNBUNDLED },
   { entry: "test/bench/main.ts", output: "bench.cjs", target: ["node20"], loads: UNBUNDLED },

@@ -2,7 +2,14 @@ import { randomBytes } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type PQueue from "p-queue";
-import { type CallerEnvironment, type Carrier, connect, type RuntimeOptions, type SshTarget } from "../ssh/index.ts";
+import {
+  type CallerEnvironment,
+  type Carrier,
+  connect,
+  Keychain,
+  type RuntimeOptions,
+  type SshTarget,
+} from "../ssh/index.ts";
 import type { HostStatus } from "../wire/dial.ts";
 import { type ErrorCode, RuntimeError } from "../wire/errors.ts";
 import { LINK_NAME_BYTES } from "../wire/frame.ts";
@@ -149,6 +156,7 @@ export class Host {
         return connect(this.target, {
           authSock: caller.SSH_AUTH_SOCK,
           env: caller,
+          keychain: new Keychain(caller),
           signal: this.#attemptLimit(),
         });
       });

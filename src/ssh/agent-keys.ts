@@ -7,12 +7,13 @@ import ssh2, {
   type SignCallback,
   type SigningRequestOptions,
 } from "ssh2";
+import type { RsaHash } from "./keychain-protocol.ts";
 
 /** A key that the ssh agent holds, and an agent that offers nothing but this key. */
 export interface AgentKey {
   publicBlob: Buffer;
   comment: string;
-  agent: BaseAgent<ParsedKey>;
+  agent: SingleKeyAgent;
 }
 
 export interface AgentListing {
@@ -47,7 +48,7 @@ export async function listAgentKeys(socketPath: string): Promise<AgentListing> {
         keys: parsed.map((key) => ({
           publicBlob: key.getPublicSSH(),
           comment: (key.comment ?? "").slice(0, MAX_COMMENT_CHARACTERS),
-          agent: new SingleKeyAgent(agent, key),
+          agent: new SingleKeyAgent(key, signWith(agent, key)),
         })),
       });
     });
@@ -70,32 +71,82 @@ class InterruptibleAgent extends ssh2.OpenSSHAgent {
   }
 }
 
+/** @param hash undefined but for RSA @throws Error with a reason for a person; it becomes `problem` */
+export type KeySigner = (data: Buffer, hash: RsaHash | undefined) => Promise<Buffer>;
+
 /**
  * ssh2 offers all keys of an agent in one go and in the agent's order; a server hangs up after MaxAuthTries (6). With
- * one agent per key the order is ours, and what was offered is known.
+ * one agent per key the order is ours, and what was offered is known. The server is asked first whether the key would
+ * do, so nothing is unlocked, and nobody is asked, for a key that it does not want.
  */
-class SingleKeyAgent extends ssh2.BaseAgent<ParsedKey> {
-  readonly #agent: BaseAgent;
+export class SingleKeyAgent extends ssh2.BaseAgent<ParsedKey> {
   readonly #key: ParsedKey;
+  readonly #signer: KeySigner;
+  #signed = false;
+  #problem: string | undefined;
 
-  constructor(agent: BaseAgent, key: ParsedKey) {
+  constructor(key: ParsedKey, signer: KeySigner) {
     super();
-    this.#agent = agent;
     this.#key = key;
+    this.#signer = signer;
+  }
+
+  /** The server wanted the key and has got a signature. */
+  get signed(): boolean {
+    return this.#signed;
+  }
+
+  /** Why there was no signature. */
+  get problem(): string | undefined {
+    return this.#problem;
   }
 
   override getIdentities(callback: IdentityCallback<ParsedKey>): void {
     callback(undefined, [this.#key]);
   }
 
-  /** `options.hash` chooses RSA-SHA2; without it an agent signs RSA with SHA-1, which servers of today refuse. */
   override sign(
-    key: ParsedKey,
+    _key: ParsedKey,
     data: Buffer,
     options: SigningRequestOptions | SignCallback,
     callback?: SignCallback,
   ): void {
-    if (typeof options === "function") this.#agent.sign(key, data, options);
-    else this.#agent.sign(key, data, options, callback);
+    const done = typeof options === "function" ? options : callback!;
+    const hash = typeof options === "function" ? undefined : options.hash;
+    this.#sign(data, hash).then(
+      (signature) => {
+        this.#signed = true;
+        done(undefined, signature);
+      },
+      (error: Error) => {
+        this.#problem = error.message;
+        done(error);
+      },
+    );
   }
+
+  async #sign(data: Buffer, hash: string | undefined): Promise<Buffer> {
+    if (this.#key.type !== "ssh-rsa") return await this.#signer(data, undefined);
+    if (!isRsaHash(hash)) throw new Error(ONLY_SHA1);
+    return await this.#signer(data, hash);
+  }
+}
+
+/** As OpenSSH since 8.8: an RSA key never signs with SHA-1, which is what ssh2 asks for when a server knows no better. */
+export const ONLY_SHA1 = "is an RSA key, for which the server knows only signatures with SHA-1";
+
+export function isRsaHash(hash: unknown): hash is RsaHash {
+  return hash === "sha256" || hash === "sha512";
+}
+
+function signWith(agent: BaseAgent, key: ParsedKey): KeySigner {
+  return (data, hash) =>
+    new Promise((resolve, reject) => {
+      const done: SignCallback = (error, signature) => {
+        if (error || signature === undefined) reject(new Error("was not used by the ssh agent", { cause: error }));
+        else resolve(signature);
+      };
+      if (hash === undefined) agent.sign(key, data, done);
+      else agent.sign(key, data, { hash }, done);
+    });
 }

@@ -1,8 +1,16 @@
-import type { AnyAuthMethod, AuthenticationType, NextAuthHandler } from "ssh2";
-import { RuntimeError } from "../wire/errors.ts";
-import { type AgentKey, type AgentListing, listAgentKeys } from "./agent-keys.ts";
+import ssh2, { type AnyAuthMethod, type ParsedKey } from "ssh2";
+import {
+  type AgentKey,
+  type AgentListing,
+  isRsaHash,
+  type KeySigner,
+  listAgentKeys,
+  ONLY_SHA1,
+  SingleKeyAgent,
+} from "./agent-keys.ts";
 import { fingerprint } from "./host-key.ts";
 import { type Identity, readIdentity } from "./identity-files.ts";
+import type { Keychain } from "./keychain.ts";
 import { keyTypeOf } from "./known-hosts.ts";
 import { type SshTarget, targetName } from "./target.ts";
 
@@ -12,6 +20,8 @@ export interface AuthenticationAttempt {
   /** Public key in wire format. */
   publicBlob: Buffer;
   method: AnyAuthMethod;
+  /** Set when the signature comes from elsewhere, and knows afterwards what became of it. */
+  agent?: SingleKeyAgent;
 }
 
 export interface AuthenticationPlan {
@@ -26,8 +36,13 @@ export interface AuthenticationPlan {
  * keys and the configured one is the likely one.
  *
  * @param authSock the caller's SSH_AUTH_SOCK; the environment of this process is not looked at
+ * @param keychain has the passphrases of key files; without one, files with a passphrase are passed over
  */
-export async function planAuthentication(target: SshTarget, authSock: string | undefined): Promise<AuthenticationPlan> {
+export async function planAuthentication(
+  target: SshTarget,
+  authSock: string | undefined,
+  keychain?: Keychain,
+): Promise<AuthenticationPlan> {
   const socketPath = agentSocket(target, authSock);
   const listing: AgentListing = socketPath === undefined ? { keys: [] } : await listAgentKeys(socketPath);
   const configured = target.identityFiles.map(readIdentity);
@@ -39,91 +54,25 @@ export async function planAuthentication(target: SshTarget, authSock: string | u
     identities.filter((identity) => agentKeyOf(identity, listing.keys) === undefined);
   const attempts = [
     ...inAgent(configured).map((key) => agentAttempt(target.user, key)),
-    ...inFiles(configured).flatMap((identity) => fileAttempt(target.user, identity)),
+    ...inFiles(configured).flatMap((identity) => fileAttempt(target, identity, keychain)),
     ...inAgent(defaults).map((key) => agentAttempt(target.user, key)),
     ...(target.identitiesOnly ? [] : listing.keys).map((key) => agentAttempt(target.user, key)),
-    ...inFiles(defaults).flatMap((identity) => fileAttempt(target.user, identity)),
+    ...inFiles(defaults).flatMap((identity) => fileAttempt(target, identity, keychain)),
   ];
   return {
     attempts: withoutRepetition(attempts),
     notes: [
       ...(listing.problem === undefined ? [] : [listing.problem]),
       ...inFiles([...configured, ...defaults]).flatMap((identity) =>
-        identity.problem ? [`${identity.path} ${identity.problem}`] : [],
+        identity.problem === undefined || fileAttempt(target, identity, keychain).length > 0
+          ? []
+          : [`${identity.path} ${identity.problem}`],
       ),
       ...[...configured, ...defaults].flatMap(({ certificateFile }) =>
         certificateFile === undefined ? [] : [`${certificateFile} is a certificate, which this carrier cannot use`],
       ),
     ],
   };
-}
-
-/** Hands the planned keys to ssh2 one by one, and knows afterwards what was tried. */
-export class Authenticator {
-  readonly #target: SshTarget;
-  readonly #plan: AuthenticationPlan;
-  readonly #offered: string[] = [];
-  #accepts: readonly string[] | undefined;
-  #partial = false;
-  #triedNone = false;
-  #exhausted = false;
-
-  constructor(target: SshTarget, plan: AuthenticationPlan) {
-    this.#target = target;
-    this.#plan = plan;
-  }
-
-  get hasOffered(): boolean {
-    return this.#offered.length > 0;
-  }
-
-  /** Nothing is left to try. */
-  get exhausted(): boolean {
-    return this.#exhausted;
-  }
-
-  /** What was tried last; after a login, what let us in. */
-  get lastTried(): string {
-    return this.#triedNone ? "no key" : (this.#offered.at(-1) ?? "no key");
-  }
-
-  /** The `authHandler` of ssh2. */
-  readonly handler = (accepts: AuthenticationType[] | null, partial: boolean | null, next: NextAuthHandler): void => {
-    if (accepts !== null) this.#accepts = accepts;
-    this.#partial ||= partial === true;
-    const attempt = this.#acceptsKeys() ? this.#plan.attempts[this.#offered.length] : undefined;
-    if (attempt !== undefined) {
-      this.#offered.push(attempt.label);
-      next(attempt.method);
-    } else if (!this.#triedNone && !this.#partial) {
-      // Last: some servers let in whom they know by other means, and all say now which methods they would accept.
-      this.#triedNone = true;
-      next({ type: "none", username: this.#target.user });
-    } else {
-      this.#exhausted = true;
-      // ssh2 documents false for "no more methods", but its types do not have it.
-      next(false as unknown as AuthenticationType);
-    }
-  };
-
-  /** @param serverText what the server said when it hung up */
-  failure(serverText?: string): RuntimeError {
-    const offered = this.#offered.length === 0 ? "there was no key to offer" : `offered: ${this.#offered.join("; ")}`;
-    const said = serverText ? ` (the server said: ${serverText.slice(0, 200)})` : "";
-    const accepts = this.#accepts?.length ? `; the server accepts ${this.#accepts.join(", ")}` : "";
-    const notes = this.#plan.notes.length === 0 ? "" : `. Not used: ${this.#plan.notes.join("; ")}`;
-    return new RuntimeError(
-      "authentication-failed",
-      this.#partial
-        ? `${targetName(this.#target)} accepted a key but wants a second method as well${accepts}`
-        : `${targetName(this.#target)} accepted no key; ${offered}${accepts}${said}`,
-      `Add the right key to the ssh agent with ssh-add, or name its file with the option identityFile${notes}`,
-    );
-  }
-
-  #acceptsKeys(): boolean {
-    return !this.#partial && (this.#accepts?.includes("publickey") ?? true);
-  }
 }
 
 function agentSocket({ identityAgent }: SshTarget, authSock: string | undefined): string | undefined {
@@ -143,18 +92,49 @@ function agentKeyOf(identity: Identity, keys: AgentKey[]): AgentKey | undefined 
 
 function agentAttempt(username: string, key: AgentKey): AuthenticationAttempt {
   const label = `agent key "${key.comment}" (${describe(key.publicBlob)})`;
-  return { label, publicBlob: key.publicBlob, method: { type: "agent", username, agent: key.agent } };
+  return { label, publicBlob: key.publicBlob, agent: key.agent, method: { type: "agent", username, agent: key.agent } };
 }
 
-function fileAttempt(username: string, { path, privateKey, publicBlob }: Identity): AuthenticationAttempt[] {
-  if (privateKey === undefined || publicBlob === undefined) return [];
-  return [
-    {
-      label: `${path} (${describe(publicBlob)})`,
-      publicBlob,
-      method: { type: "publickey", username, key: privateKey },
-    },
-  ];
+function fileAttempt(target: SshTarget, identity: Identity, keychain: Keychain | undefined): AuthenticationAttempt[] {
+  const { path, privateKey, publicBlob, encrypted } = identity;
+  const username = target.user;
+  if (publicBlob === undefined) return [];
+  const label = `${path} (${describe(publicBlob)})`;
+  if (privateKey !== undefined) {
+    return [{ label, publicBlob, method: { type: "publickey", username, key: withoutSha1(privateKey) } }];
+  }
+  const publicKey = encrypted && keychain !== undefined ? parsePublic(publicBlob) : undefined;
+  if (publicKey === undefined) return [];
+  const agent = new SingleKeyAgent(publicKey, signWithPassphrase(target, path, keychain!));
+  return [{ label, publicBlob, agent, method: { type: "agent", username, agent } }];
+}
+
+function signWithPassphrase(target: SshTarget, keyFile: string, keychain: Keychain): KeySigner {
+  const store = `paseo-ssh-runtime auth set ${targetName(target)} --passphrase ${keyFile}`;
+  return async (data, hash) => {
+    const reply = await keychain.ask({ type: "sign", keyFile, data: data.toString("base64"), hash }).catch((error) => {
+      throw new Error(`is protected by a passphrase: ${error.message}`);
+    });
+    if (reply.type === "signature") return Buffer.from(reply.signature, "base64");
+    throw new Error(
+      reply.type === "wrong"
+        ? `is protected by another passphrase than the one that is stored (${store})`
+        : `is protected by a passphrase that is not stored (${store})`,
+    );
+  };
+}
+
+function withoutSha1(key: ParsedKey): ParsedKey {
+  if (key.type !== "ssh-rsa") return key;
+  const sign = key.sign.bind(key);
+  // ssh2 takes an Error for the answer, but its types do not have it.
+  key.sign = (data, hash) => (isRsaHash(hash) ? sign(data, hash) : (new Error(ONLY_SHA1) as unknown as Buffer));
+  return key;
+}
+
+function parsePublic(publicBlob: Buffer): ParsedKey | undefined {
+  const key = ssh2.utils.parseKey(`${keyTypeOf(publicBlob)} ${publicBlob.toString("base64")}`);
+  return key instanceof Error ? undefined : key;
 }
 
 function describe(publicBlob: Buffer): string {

@@ -9,6 +9,8 @@ export interface Identity {
   publicBlob?: Buffer;
   /** Set when we can sign with it. */
   privateKey?: ParsedKey;
+  /** A passphrase stands between us and the private key. */
+  encrypted: boolean;
   /** Why there is no `privateKey`. */
   problem?: string;
   /** The file does not exist, and neither does its `.pub`. */
@@ -22,7 +24,7 @@ const MAX_KEY_BYTES = 64 * 1024;
 
 export function readIdentity(path: string): Identity {
   const certificateFile = `${path}-cert.pub`;
-  const identity: Identity = { path, missing: false };
+  const identity: Identity = { path, encrypted: false, missing: false };
   if (isAbsolute(path) && existsSync(certificateFile)) identity.certificateFile = certificateFile;
 
   const text = readKeyFile(path);
@@ -38,15 +40,17 @@ export function readIdentity(path: string): Identity {
   const key = parse(text);
   if (key === undefined) {
     const publicBlob = publicBlobOf(`${path}.pub`) ?? openSshPublicBlob(text);
-    const problem = isEncrypted(text) ? "is protected by a passphrase" : "is in a format that is not supported";
-    return { ...identity, problem, ...(publicBlob && { publicBlob }) };
+    const encrypted = isEncrypted(text);
+    const problem = encrypted ? "is protected by a passphrase" : "is in a format that is not supported";
+    return { ...identity, encrypted, problem, ...(publicBlob && { publicBlob }) };
   }
   const publicBlob = key.getPublicSSH();
   if (!key.isPrivateKey()) return { ...identity, publicBlob, problem: "holds a public key only" };
   return { ...identity, publicBlob, privateKey: key };
 }
 
-function readKeyFile(path: string): string | { problem: string; missing: boolean } {
+/** @returns the file's text, or why it cannot be used */
+export function readKeyFile(path: string): string | { problem: string; missing: boolean } {
   if (!isAbsolute(path)) return { problem: "is not an absolute path", missing: false };
   let stat: Stats;
   try {

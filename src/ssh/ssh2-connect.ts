@@ -1,11 +1,14 @@
 import type { Readable } from "node:stream";
 import ssh2, { type Client, type ClientErrorExtensions } from "ssh2";
 import { RuntimeError } from "../wire/errors.ts";
-import { Authenticator, planAuthentication } from "./auth.ts";
+import { planAuthentication } from "./auth.ts";
+import { Authenticator } from "./authenticator.ts";
 import { HostKeyGuard } from "./host-key.ts";
+import type { Keychain } from "./keychain.ts";
 import { connectError, timeoutError } from "./network-errors.ts";
 import { algorithmsFor } from "./ssh2-algorithms.ts";
 import { Ssh2Carrier } from "./ssh2-carrier.ts";
+import { StoredPassword } from "./stored-password.ts";
 import { type CallerEnvironment, hopsOf, type SshTarget, targetName } from "./target.ts";
 import { openTransport, type Transport } from "./transport.ts";
 import { assertSupportedBySsh2 } from "./unsupported.ts";
@@ -15,6 +18,8 @@ export interface ConnectOptions {
   authSock?: string | undefined;
   /** The caller's HOME and PATH, for a ProxyCommand. */
   env?: Pick<CallerEnvironment, "HOME" | "PATH"> | undefined;
+  /** The caller's keychain, for passwords and passphrases; without one, neither is used. */
+  keychain?: Keychain | undefined;
   /** Ends the attempt; without effect once connected. */
   signal?: AbortSignal | undefined;
   /** Receives one line per notable event, without secrets. */
@@ -85,7 +90,10 @@ export async function connectSsh2(target: SshTarget, options: ConnectOptions = {
 async function connectOver(target: SshTarget, options: ChainOptions): Promise<Ssh2Carrier> {
   const guard = new HostKeyGuard(target);
   // The keys are read while the connection is being made.
-  const authenticator = planAuthentication(target, options.authSock).then((plan) => new Authenticator(target, plan));
+  const { authSock, keychain } = options;
+  const authenticator = planAuthentication(target, authSock, keychain).then(
+    (plan) => new Authenticator(target, plan, new StoredPassword(target, keychain)),
+  );
   return new Promise((resolve, reject) => {
     const attempt = new Attempt(target, guard, options, resolve, reject);
     authenticator.then(
@@ -164,6 +172,7 @@ class Attempt {
     this.#trace("transport", transport.detail);
     this.#client.on("error", (error) => this.#onError(error));
     this.#client.on("handshake", () => this.#onHandshake());
+    this.#client.on("change password", () => this.fail(this.#authenticator!.passwordExpired()));
     this.#client.on("ready", () => this.#onReady());
     this.#client.on("close", () => this.#onError(new Error("the server closed the connection")));
     this.#client.connect({

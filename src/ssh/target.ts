@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { hostname, type UserInfo, userInfo } from "node:os";
 import { RuntimeError } from "../wire/errors.ts";
+import { type LoginMethod, loginMethodsOf } from "./authentication-methods.ts";
 import { expandPath, type TokenValues } from "./expand.ts";
 import { isSafeHost, isSafeUser } from "./host.ts";
 import { jumpHostOptions } from "./jump-host.ts";
@@ -26,6 +27,8 @@ export interface SshTarget {
   defaultIdentityFiles: readonly string[];
   certificateFiles: readonly string[];
   identitiesOnly: boolean;
+  /** In the order in which they are tried. */
+  preferredAuthentications: readonly LoginMethod[];
   identityAgent: IdentityAgent;
   /** Files that hold the person's known hosts; a new key goes into the first. */
   userKnownHostsFiles: readonly string[];
@@ -78,6 +81,8 @@ export interface CallerEnvironment {
   HOME?: string;
   PATH?: string;
   SSH_AUTH_SOCK?: string;
+  DBUS_SESSION_BUS_ADDRESS?: string;
+  XDG_RUNTIME_DIR?: string;
 }
 
 /** ssh_config's answer for one host: lower-case keywords, values in order, as `ssh -G` names and spells them. */
@@ -209,6 +214,7 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
         : DEFAULT_IDENTITY_NAMES.map((name) => `${home}/.ssh/${name}`),
     certificateFiles: paths("certificatefile"),
     identitiesOnly: options.identitiesOnly ?? isYes(one("identitiesonly")),
+    preferredAuthentications: loginMethodsOf(config),
     identityAgent: identityAgentOf(config.get("identityagent")?.[0], (value) =>
       expandPath(value, { keyword: "identityagent", home, tokens, env: { ...env } }),
     ),

@@ -11,6 +11,8 @@ const DialRequestSchema = z.discriminatedUnion("type", [
       HOME: z.optional(z.string()),
       PATH: z.optional(z.string()),
       SSH_AUTH_SOCK: z.optional(z.string()),
+      DBUS_SESSION_BUS_ADDRESS: z.optional(z.string()),
+      XDG_RUNTIME_DIR: z.optional(z.string()),
     }),
     session: z.optional(z.string()),
     patienceMs: z.optional(z.int()),

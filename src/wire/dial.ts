@@ -17,6 +17,8 @@ export interface DialCaller {
   HOME?: string | undefined;
   PATH?: string | undefined;
   SSH_AUTH_SOCK?: string | undefined;
+  DBUS_SESSION_BUS_ADDRESS?: string | undefined;
+  XDG_RUNTIME_DIR?: string | undefined;
 }
 
 export type DialRequest =

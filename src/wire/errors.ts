@@ -34,6 +34,7 @@ export const ERROR_CODES = [
   "host-unknown",
   "host-unsupported",
   "internal",
+  "keychain-unavailable",
   "node-missing",
   "node-too-old",
   "option-invalid",

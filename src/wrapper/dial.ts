@@ -17,11 +17,13 @@ export interface Dialed {
 }
 
 export function callerEnvironment(env: NodeJS.ProcessEnv): DialCaller {
-  const { HOME, PATH, SSH_AUTH_SOCK } = env;
+  const { HOME, PATH, SSH_AUTH_SOCK, DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR } = env;
   return {
     ...(HOME === undefined ? {} : { HOME }),
     ...(PATH === undefined ? {} : { PATH }),
     ...(SSH_AUTH_SOCK ? { SSH_AUTH_SOCK } : {}),
+    ...(DBUS_SESSION_BUS_ADDRESS ? { DBUS_SESSION_BUS_ADDRESS } : {}),
+    ...(XDG_RUNTIME_DIR ? { XDG_RUNTIME_DIR } : {}),
   };
 }
 
