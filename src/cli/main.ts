@@ -1,5 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { RuntimeError } from "../wire/errors.ts";
+import { addAuthCommands } from "./auth-command.ts";
 import { stopBrokers } from "./broker-stop.ts";
 import { printStatus } from "./status.ts";
 
@@ -25,6 +26,7 @@ export async function runCommand(args: readonly string[]): Promise<void> {
     .action((options: { json?: boolean }) => printStatus(options.json === true));
   const broker = program.command("broker").description("the process that keeps SSH connections open");
   broker.command("stop").description("end it; running executions continue over a new one").action(stopBrokers);
+  addAuthCommands(program);
   try {
     await program.parseAsync([...args], { from: "user" });
   } catch (error) {

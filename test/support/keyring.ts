@@ -61,11 +61,10 @@ export async function startKeyring(): Promise<Keyring> {
   const lock = () => {
     const path = "/org/freedesktop/secrets/collection/login";
     const call = ["--print-reply", "--dest=org.freedesktop.secrets", "/org/freedesktop/secrets"];
-    const result = spawnSync(
-      "dbus-send",
-      [...call, "org.freedesktop.Secret.Service.Lock", `array:objpath:${path}`],
-      { env: all, encoding: "utf8" },
-    );
+    const result = spawnSync("dbus-send", [...call, "org.freedesktop.Secret.Service.Lock", `array:objpath:${path}`], {
+      env: all,
+      encoding: "utf8",
+    });
     if (result.status !== 0 || !result.stdout.includes(path)) throw new Error(`not locked: ${result.stderr}`);
   };
   return { env, lock, stop };
