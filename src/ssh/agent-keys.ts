@@ -9,7 +9,7 @@ import ssh2, {
 } from "ssh2";
 import type { RsaHash } from "./keychain-protocol.ts";
 
-/** A key that the ssh agent holds, and an agent that offers nothing but this key. */
+/** A key that the ssh agent holds, and an agent of ours that offers nothing but this key. */
 export interface AgentKey {
   publicBlob: Buffer;
   comment: string;
@@ -127,16 +127,12 @@ export class SingleKeyAgent extends ssh2.BaseAgent<ParsedKey> {
 
   async #sign(data: Buffer, hash: string | undefined): Promise<Buffer> {
     if (this.#key.type !== "ssh-rsa") return await this.#signer(data, undefined);
-    if (!isRsaHash(hash)) throw new Error(ONLY_SHA1);
+    // As OpenSSH since 8.8. ssh2 asks for SHA-1 when a server knows nothing else.
+    if (hash !== "sha256" && hash !== "sha512") {
+      throw new Error("is an RSA key, for which the server knows only signatures with SHA-1");
+    }
     return await this.#signer(data, hash);
   }
-}
-
-/** As OpenSSH since 8.8: an RSA key never signs with SHA-1, which is what ssh2 asks for when a server knows no better. */
-export const ONLY_SHA1 = "is an RSA key, for which the server knows only signatures with SHA-1";
-
-export function isRsaHash(hash: unknown): hash is RsaHash {
-  return hash === "sha256" || hash === "sha512";
 }
 
 function signWith(agent: BaseAgent, key: ParsedKey): KeySigner {

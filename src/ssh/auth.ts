@@ -1,16 +1,9 @@
-import ssh2, { type AnyAuthMethod, type ParsedKey } from "ssh2";
-import {
-  type AgentKey,
-  type AgentListing,
-  isRsaHash,
-  type KeySigner,
-  listAgentKeys,
-  ONLY_SHA1,
-  SingleKeyAgent,
-} from "./agent-keys.ts";
+import ssh2, { type ParsedKey } from "ssh2";
+import { type AgentKey, type AgentListing, type KeySigner, listAgentKeys, SingleKeyAgent } from "./agent-keys.ts";
 import { fingerprint } from "./host-key.ts";
 import { type Identity, readIdentity } from "./identity-files.ts";
 import type { Keychain } from "./keychain.ts";
+import type { RsaHash } from "./keychain-protocol.ts";
 import { keyTypeOf } from "./known-hosts.ts";
 import { type SshTarget, targetName } from "./target.ts";
 
@@ -19,9 +12,8 @@ export interface AuthenticationAttempt {
   label: string;
   /** Public key in wire format. */
   publicBlob: Buffer;
-  method: AnyAuthMethod;
-  /** Set when the signature comes from elsewhere, and knows afterwards what became of it. */
-  agent?: SingleKeyAgent;
+  /** Signs with this key alone, and knows afterwards what became of it. */
+  agent: SingleKeyAgent;
 }
 
 export interface AuthenticationPlan {
@@ -53,10 +45,10 @@ export async function planAuthentication(
   const inFiles = (identities: Identity[]) =>
     identities.filter((identity) => agentKeyOf(identity, listing.keys) === undefined);
   const attempts = [
-    ...inAgent(configured).map((key) => agentAttempt(target.user, key)),
+    ...inAgent(configured).map((key) => agentAttempt(key)),
     ...inFiles(configured).flatMap((identity) => fileAttempt(target, identity, keychain)),
-    ...inAgent(defaults).map((key) => agentAttempt(target.user, key)),
-    ...(target.identitiesOnly ? [] : listing.keys).map((key) => agentAttempt(target.user, key)),
+    ...inAgent(defaults).map((key) => agentAttempt(key)),
+    ...(target.identitiesOnly ? [] : listing.keys).map((key) => agentAttempt(key)),
     ...inFiles(defaults).flatMap((identity) => fileAttempt(target, identity, keychain)),
   ];
   return {
@@ -90,23 +82,21 @@ function agentKeyOf(identity: Identity, keys: AgentKey[]): AgentKey | undefined 
   return keys.find((key) => identity.publicBlob?.equals(key.publicBlob));
 }
 
-function agentAttempt(username: string, key: AgentKey): AuthenticationAttempt {
-  const label = `agent key "${key.comment}" (${describe(key.publicBlob)})`;
-  return { label, publicBlob: key.publicBlob, agent: key.agent, method: { type: "agent", username, agent: key.agent } };
+function agentAttempt({ publicBlob, comment, agent }: AgentKey): AuthenticationAttempt {
+  return { label: `agent key "${comment}" (${describe(publicBlob)})`, publicBlob, agent };
 }
 
 function fileAttempt(target: SshTarget, identity: Identity, keychain: Keychain | undefined): AuthenticationAttempt[] {
   const { path, privateKey, publicBlob, encrypted } = identity;
-  const username = target.user;
-  if (publicBlob === undefined) return [];
-  const label = `${path} (${describe(publicBlob)})`;
-  if (privateKey !== undefined) {
-    return [{ label, publicBlob, method: { type: "publickey", username, key: withoutSha1(privateKey) } }];
-  }
-  const publicKey = encrypted && keychain !== undefined ? parsePublic(publicBlob) : undefined;
-  if (publicKey === undefined) return [];
-  const agent = new SingleKeyAgent(publicKey, signWithPassphrase(target, path, keychain!));
-  return [{ label, publicBlob, agent, method: { type: "agent", username, agent } }];
+  const publicKey = publicBlob && parsePublic(publicBlob);
+  const signer =
+    privateKey !== undefined
+      ? async (data: Buffer, hash: RsaHash | undefined) => privateKey.sign(data, hash)
+      : encrypted && keychain !== undefined
+        ? signWithPassphrase(target, path, keychain)
+        : undefined;
+  if (publicBlob === undefined || publicKey === undefined || signer === undefined) return [];
+  return [{ label: `${path} (${describe(publicBlob)})`, publicBlob, agent: new SingleKeyAgent(publicKey, signer) }];
 }
 
 function signWithPassphrase(target: SshTarget, keyFile: string, keychain: Keychain): KeySigner {
@@ -122,14 +112,6 @@ function signWithPassphrase(target: SshTarget, keyFile: string, keychain: Keycha
         : `is protected by a passphrase that is not stored (${store})`,
     );
   };
-}
-
-function withoutSha1(key: ParsedKey): ParsedKey {
-  if (key.type !== "ssh-rsa") return key;
-  const sign = key.sign.bind(key);
-  // ssh2 takes an Error for the answer, but its types do not have it.
-  key.sign = (data, hash) => (isRsaHash(hash) ? sign(data, hash) : (new Error(ONLY_SHA1) as unknown as Buffer));
-  return key;
 }
 
 function parsePublic(publicBlob: Buffer): ParsedKey | undefined {

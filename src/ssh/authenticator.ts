@@ -92,7 +92,7 @@ export class Authenticator {
 
   #notes(): string[] {
     const declined = this.#plan.attempts.flatMap(({ label, agent }) =>
-      agent?.problem === undefined ? [] : [`${label} ${agent.problem}`],
+      agent.problem === undefined ? [] : [`${label} ${agent.problem}`],
     );
     return [
       ...declined,
@@ -105,8 +105,8 @@ export class Authenticator {
   #learn(accepts: readonly string[] | null, partial: boolean): void {
     const last = this.#last;
     if (last === undefined) return;
-    if (typeof last === "object" && last.agent !== undefined) {
-      // ssh2 keeps the server's answer about an agent's key to itself. A key that was good enough to be asked for a
+    if (typeof last === "object") {
+      // ssh2 keeps the server's answer about a key of an agent to itself. One that was good enough to be asked for a
       // signature, and did not let us in, is one of several factors; the server is asked again what is left.
       this.#asksWhatIsAccepted = last.agent.signed;
       this.#refusals += last.agent.signed ? 0 : 1;
@@ -167,7 +167,7 @@ export class Authenticator {
     this.#keysOffered += 1;
     this.#last = attempt;
     this.#offered.push(attempt.label);
-    return attempt.method;
+    return { type: "agent", username: this.#target.user, agent: attempt.agent };
   }
 
   async #sendPassword(): Promise<AnyAuthMethod | undefined> {
