@@ -40,8 +40,6 @@ export interface SshTarget {
   /** ssh_config's list, as it stands there. */
   hostKeyAlgorithms?: string;
   hostKeyPolicy: "strict" | "accept-new";
-  /** ssh_config's list of methods to log in with, best first. */
-  preferredAuthentications?: readonly string[];
   /** As it was written; `jump` is what it comes to. */
   proxyJump?: string;
   /** The last jump host, over whose connection this host is reached. It may have one of its own. */
@@ -198,7 +196,6 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
   const bindAddress = one("bindaddress");
   const knownHostsCommand = oneExceptNone("knownhostscommand");
   const hostKeyAlgorithms = one("hostkeyalgorithms");
-  const preferredAuthentications = one("preferredauthentications");
 
   return {
     alias: options.host,
@@ -226,9 +223,6 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
     ...(knownHostsCommand === undefined ? {} : { knownHostsCommand }),
     ...(hostKeyAlgorithms === undefined ? {} : { hostKeyAlgorithms }),
     hostKeyPolicy: options.hostKeyPolicy ?? hostKeyPolicyOf(one("stricthostkeychecking")),
-    ...(preferredAuthentications === undefined
-      ? {}
-      : { preferredAuthentications: preferredAuthentications.toLowerCase().split(",") }),
     ...(proxyJump === undefined ? {} : { proxyJump }),
     ...(proxyCommand === undefined ? {} : { proxyCommand }),
     proxyUseFdpass: proxyCommand !== undefined && isYes(one("proxyusefdpass")),

@@ -209,7 +209,7 @@ describe("targetKey", () => {
       { jump: { ...base, user: "other" } },
       { jump: { ...base, jump: base } },
       { hostKeyAlgorithms: "ssh-ed25519" },
-      { preferredAuthentications: ["publickey"] },
+      { preferredAuthentications: ["publickey"] as const },
       { certificateFiles: ["/c"] },
       { bindAddress: "10.0.0.1" },
       { addressFamily: "inet" as const },
