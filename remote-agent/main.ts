@@ -2,9 +2,11 @@ import { closeSync, writeSync } from "node:fs";
 import * as z from "zod/mini";
 import { RuntimeError } from "../src/wire/errors.ts";
 import { Agent } from "./agent.ts";
+import { runBridge } from "./bridge.ts";
 
 /**
- * Entry of the agent bundle: `node agent.cjs <json>`. It is started by the bootstrap, detached, with its standard
+ * Entry of the agent bundle: `node agent.cjs bridge <socket>` is the host's end of a bridge to an agent that runs, `node
+ * agent.cjs <json>` an agent. That one is started by the bootstrap, detached, with its standard
  * output and error on a log file and descriptor 3 on a pipe: one line there says what became of the start.
  */
 
@@ -49,4 +51,5 @@ function answer(value: unknown): void {
   }
 }
 
-void main();
+if (process.argv[2] === "bridge") runBridge(process.argv[3] ?? "");
+else void main();

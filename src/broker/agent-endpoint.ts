@@ -6,6 +6,7 @@ import { encodeLink } from "../wire/frame.ts";
 import type { WireResponse } from "../wire/from-agent.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import { askAgent } from "./ask-agent.ts";
+import { AgentBridge } from "./bridge.ts";
 import { type AgentAddress, deployAgent } from "./deploy.ts";
 import { SpareChannel } from "./spare-channel.ts";
 
@@ -29,6 +30,8 @@ export class AgentEndpoint {
   readonly #options: AgentOptions;
   readonly #link: Buffer;
   readonly #openings = new PQueue({ concurrency: OPENINGS_AT_ONCE });
+  /** Set once the server has refused to forward streams, for as long as the connection lives. */
+  #bridge: AgentBridge | undefined;
   #address: Promise<AgentAddress> | undefined;
   #known: AgentAddress | undefined;
   #spares: SpareChannel[] = [];
@@ -84,26 +87,25 @@ export class AgentEndpoint {
   }
 
   async #openFresh(progress: (text: string) => void): Promise<Duplex> {
+    const known = this.#known;
+    if (known !== undefined) {
+      try {
+        return await this.#open(known);
+      } catch (error) {
+        if (!isRefusal(error)) throw error;
+      }
+      // It has ended since: it was idle, was killed, or its host restarted behind a proxy that kept the connection.
+      if (this.#known === known) this.#forget();
+    }
     const address = await this.#located(progress);
     try {
       return await this.#open(address);
     } catch (error) {
       if (!isRefusal(error)) throw error;
     }
-    // The agent has ended since: it was idle, was killed, or its host restarted behind a proxy that kept the connection.
-    if (this.#known === address) this.#forget();
-    const restarted = await this.#located(progress);
-    try {
-      return await this.#open(restarted);
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      throw new RuntimeError(
-        "forwarding-refused",
-        `The SSH server on ${this.#options.host} does not forward streams to unix sockets`,
-        "Set AllowTcpForwarding and AllowStreamLocalForwarding to yes in its sshd_config",
-        { cause: error },
-      );
-    }
+    // The agent has just said that it listens, so it is the server that forbids such streams. Others may have found out.
+    this.#bridge ??= new AgentBridge(this.#carrier, this.#options);
+    return await this.#open(address);
   }
 
   close(): void {
@@ -111,10 +113,13 @@ export class AgentEndpoint {
     clearTimeout(this.#refillTimer);
     for (const spare of this.#spares) spare.drop();
     this.#spares = [];
+    this.#bridge?.close();
   }
 
   async #open(address: AgentAddress): Promise<Duplex> {
-    const channel = await this.#openings.add(() => this.#carrier.openStream(address.socket));
+    const channel = await this.#openings.add(() =>
+      this.#bridge === undefined ? this.#carrier.openStream(address.socket) : this.#bridge.openStream(address),
+    );
     channel.write(encodeLink(this.#link));
     return channel;
   }
@@ -122,6 +127,7 @@ export class AgentEndpoint {
   /** Single flight: whoever asks while a deployment is under way waits for that one. */
   #located(progress: (text: string) => void): Promise<AgentAddress> {
     this.#address ??= deployAgent(this.#carrier, this.#files, {
+      afterSession: this.#bridge !== undefined,
       host: this.#options.host,
       root: this.#options.root,
       node: this.#options.node,
@@ -143,6 +149,8 @@ export class AgentEndpoint {
   #forget(): void {
     this.#address = undefined;
     this.#known = undefined;
+    // Its session leads to nobody now, and may have the only place that the server gives.
+    this.#bridge?.close();
   }
 
   /** Opening channels takes time from the operation that has just taken one, so it waits while there are some left. */

@@ -2,10 +2,12 @@ import { randomBytes } from "node:crypto";
 import type { Readable } from "node:stream";
 import * as z from "zod/mini";
 import type { Carrier } from "../ssh/index.ts";
-import { oneLine, RuntimeError } from "../wire/errors.ts";
+import { RuntimeError } from "../wire/errors.ts";
 import { PREAMBLE } from "../wire/frame.ts";
 import type { AgentFiles } from "./agent-files.ts";
+import { Noise } from "./noise.ts";
 import { probeScript } from "./probe-script.ts";
+import { runAfterSession } from "./session.ts";
 
 /** Detects a host, puts the agent there when it is missing, and makes sure that it runs: all in one session command. */
 
@@ -16,9 +18,16 @@ export interface AgentAddress {
   build: string;
   node: string;
   platform: string;
+  /** Path of node on the host, and of the agent's bundle of this build. */
+  nodePath: string;
+  bundle: string;
+  /** Resolves when the session that found this address has ended: a server may allow only one. */
+  sessionEnded: Promise<void>;
 }
 
 export interface DeployOptions {
+  /** One of our sessions has just ended on this connection. */
+  afterSession: boolean;
   /** Host as the user calls it, for messages. */
   host: string;
   root: string;
@@ -30,14 +39,19 @@ export interface DeployOptions {
 
 /** Idle time after which an agent on a host exits, in ms. The broker's spare channels keep it while the broker lives. */
 const AGENT_IDLE_MS = 60_000;
-/** How much of what a host prints beside our lines is kept for an error message, in bytes. */
-const MAX_NOISE_BYTES = 16 * 1024;
 const MAX_LINE_BYTES = 64 * 1024;
 
 const LineSchema = z.discriminatedUnion("type", [
   z.object({ type: z.literal("node") }),
   z.object({ type: z.literal("no-node"), old: z.boolean() }),
-  z.object({ type: z.literal("host"), platform: z.string(), libc: z.string(), node: z.string() }),
+  z.object({
+    type: z.literal("host"),
+    platform: z.string(),
+    libc: z.string(),
+    node: z.string(),
+    nodePath: z.string(),
+    root: z.string(),
+  }),
   z.object({ type: z.literal("need"), files: z.array(z.string()) }),
   z.object({ type: z.literal("ready"), socket: z.string(), pid: z.int(), build: z.string() }),
   z.object({ type: z.literal("error"), code: z.string(), message: z.string(), remedy: z.string() }),
@@ -48,7 +62,7 @@ const LineSchema = z.discriminatedUnion("type", [
  */
 export async function deployAgent(carrier: Carrier, files: AgentFiles, options: DeployOptions): Promise<AgentAddress> {
   const mark = `@paseo-${randomBytes(12).toString("hex")}@`;
-  const channel = await carrier.run("/bin/sh");
+  const channel = await (options.afterSession ? runAfterSession(carrier, "/bin/sh") : carrier.run("/bin/sh"));
   const noise = new Noise();
   channel.stderr.on("data", (chunk: Buffer) => noise.add(chunk));
   channel.stdin.on("error", () => {});
@@ -58,7 +72,7 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
     channel.close();
   });
   channel.stdin.write(probeScript(mark, options.node));
-  let host = { platform: "", node: "" };
+  let host = { platform: "", node: "", nodePath: "", root: "" };
   try {
     for await (const text of markedLines(channel.stdout, mark, noise)) {
       const line = LineSchema.parse(JSON.parse(text));
@@ -78,7 +92,16 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
           for (const path of line.files) channel.stdin.write(files.read(path));
           break;
         case "ready":
-          return { socket: line.socket, pid: line.pid, build: line.build, node: host.node, platform: host.platform };
+          return {
+            socket: line.socket,
+            pid: line.pid,
+            build: line.build,
+            node: host.node,
+            platform: host.platform,
+            nodePath: host.nodePath,
+            bundle: `${host.root}/agent/${files.manifest.build}/agent.cjs`,
+            sessionEnded: channel.exit.then(() => channel.close()),
+          };
         case "error":
           throw RuntimeError.fromData(line);
       }
@@ -121,19 +144,6 @@ async function* markedLines(stdout: Readable, mark: string, noise: Noise): Async
       if (line.startsWith(`${mark} `)) yield line.slice(mark.length + 1);
       else noise.add(Buffer.from(`${line}\n`));
     }
-  }
-}
-
-class Noise {
-  #text = "";
-
-  add(chunk: Buffer): void {
-    if (this.#text.length < MAX_NOISE_BYTES) this.#text += chunk.toString("utf8");
-  }
-
-  /** The last thing that was printed, since that is where a reason stands. */
-  lastLine(): string {
-    return oneLine(this.#text.trimEnd().split("\n").at(-1) ?? "").slice(0, 300);
   }
 }
 

@@ -110,6 +110,7 @@ for paseo_candidate in ${USUAL_PLACES.join(" ")}; do
 done`;
 }
 
-function shellWord(text: string): string {
+/** One word of a POSIX shell, whatever is in it. */
+export function shellWord(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

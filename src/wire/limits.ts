@@ -42,3 +42,15 @@ export const MISSED_HEARTBEATS = 3;
 export function heartbeatMs(reconnectWindowMs: number): number {
   return Math.min(Math.max(reconnectWindowMs / 4, 250), 15_000);
 }
+
+/**
+ * Bytes of one bridged connection that may wait for their reader. More than the frames that a side may have on the way
+ * without an answer: two windows, a Request, a Supply or Response, and a window of events.
+ */
+export const MAX_CONNECTION_BYTES = 32 * 1024 * 1024;
+
+/** The same for all connections of one bridge together. */
+export const MAX_BRIDGED_BYTES = 256 * 1024 * 1024;
+
+/** Connections that the host's end of a bridge has at once. */
+export const MAX_BRIDGED_CONNECTIONS = 4096;

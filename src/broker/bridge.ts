@@ -1,0 +1,110 @@
+import type { Duplex } from "node:stream";
+import type { Carrier, CommandChannel, RuntimeOptions } from "../ssh/index.ts";
+import { BridgeLink } from "../wire/bridge-link.ts";
+import { RuntimeError } from "../wire/errors.ts";
+import type { AgentAddress } from "./deploy.ts";
+import { Noise } from "./noise.ts";
+import { shellWord } from "./probe-script.ts";
+import { runAfterSession } from "./session.ts";
+
+/** The way to an agent on a host whose SSH server forwards no streams: all of them over one session's pipes. */
+export class AgentBridge {
+  readonly #carrier: Carrier;
+  readonly #options: RuntimeOptions;
+  #link: Promise<BridgeLink> | undefined;
+  #close: () => void = () => {};
+
+  constructor(carrier: Carrier, options: RuntimeOptions) {
+    this.#carrier = carrier;
+    this.#options = options;
+  }
+
+  /**
+   * A byte stream to the agent's socket, with the manners of those of a Carrier. The session is opened when there is
+   * none; everybody who asks meanwhile waits for that one.
+   *
+   * @throws RuntimeError stream-refused when the agent does not listen, session-refused or agent-start-failed when the
+   * session cannot be had, connection-timeout, connection-lost
+   */
+  async openStream(address: AgentAddress): Promise<Duplex> {
+    this.#link ??= this.#start(address).catch((error) => {
+      this.#link = undefined;
+      throw error;
+    });
+    const link = await this.#link;
+    return await link.open();
+  }
+
+  /** Ends the session and all streams over it. The next stream gets a new one. */
+  close(): void {
+    this.#link = undefined;
+    this.#close();
+  }
+
+  async #start(address: AgentAddress): Promise<BridgeLink> {
+    const opening = this.#openSession(address);
+    const starting = opening.then((channel) => this.#greeted(channel, address));
+    let timer: NodeJS.Timeout | undefined;
+    const deadline = new Promise<never>((_resolve, reject) => {
+      const { connectTimeoutMs } = this.#options;
+      timer = setTimeout(() => reject(this.#failed(`no answer within ${connectTimeoutMs} ms`)), connectTimeoutMs);
+    });
+    try {
+      return await Promise.race([starting, deadline]);
+    } catch (error) {
+      // A session that comes too late has nobody else to end it.
+      starting.catch(() => {});
+      void opening.then((channel) => channel.close()).catch(() => {});
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #openSession({ sessionEnded }: AgentAddress): Promise<CommandChannel> {
+    await sessionEnded;
+    try {
+      return await runAfterSession(this.#carrier, "/bin/sh");
+    } catch (error) {
+      if (RuntimeError.from(error).code !== "session-refused") throw error;
+      throw new RuntimeError(
+        "session-refused",
+        `The SSH server on ${this.#options.host} does not forward streams to unix sockets, and has no session left for them`,
+        "Raise MaxSessions in its sshd_config, or set AllowTcpForwarding and AllowStreamLocalForwarding to yes",
+        { cause: error },
+      );
+    }
+  }
+
+  /** Waits for the first bytes of the host's end, behind whatever the account's start-up files print. */
+  #greeted(channel: CommandChannel, { nodePath, bundle, socket }: AgentAddress): Promise<BridgeLink> {
+    return new Promise((resolve, reject) => {
+      const noise = new Noise();
+      channel.stderr.on("data", (chunk: Buffer) => noise.add(chunk));
+      const link = new BridgeLink(channel.stdout, channel.stdin, {
+        onNoise: (bytes) => noise.add(bytes),
+        onMagic: () => {
+          link.greet();
+          resolve(link);
+        },
+        onClosed: (reason) => {
+          this.#link = undefined;
+          channel.close();
+          const lost = channel.stdout.errored !== null || reason.code !== "connection-lost";
+          reject(lost ? reason : this.#failed(noise.lastLine()));
+        },
+      });
+      this.#close = () => link.close(new RuntimeError("connection-lost", "The bridge to the agent was closed"));
+      // Nothing may follow before the answer: a shell may read more than its line, and what it has read is lost.
+      channel.stdin.write(`exec ${[nodePath, bundle, "bridge", socket].map(shellWord).join(" ")}\n`);
+    });
+  }
+
+  #failed(said: string): RuntimeError {
+    return new RuntimeError(
+      "agent-start-failed",
+      `The SSH server on ${this.#options.host} does not forward streams to unix sockets, and the bridge that would carry them did not start${said === "" ? "" : ` (${said})`}`,
+      "Set AllowTcpForwarding and AllowStreamLocalForwarding to yes in its sshd_config",
+    );
+  }
+}
