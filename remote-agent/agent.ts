@@ -2,8 +2,9 @@ import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { authLinkPath } from "../src/wire/agent-link.ts";
 import { securePrivateFolder } from "../src/wire/private-folder.ts";
-import { type Claim, claimName } from "../src/wire/rendezvous.ts";
+import { type Claim, claimName, publicSocketPath } from "../src/wire/rendezvous.ts";
 import { readAccountEnvironment } from "./account.ts";
 import { collectUnused } from "./collect.ts";
 import { ControlGroups } from "./control-groups.ts";
@@ -77,7 +78,8 @@ export class Agent {
     const groups = ControlGroups.detect(rootKey(config.root));
     const executions = new Executions(identity, config.agentFolder, groups);
     const helpers = new HelperStore(layout.helpers);
-    const workspaces = new Workspaces(layout, readAccountEnvironment(), helpers, executions);
+    const authLink = authLinkPath(publicSocketPath(config.socketFolder, config.socketName));
+    const workspaces = new Workspaces(layout, readAccountEnvironment(), helpers, executions, authLink);
     const startedAt = new Date().toISOString();
     this.#executions = executions;
     this.#services = {

@@ -53,13 +53,22 @@ export class Workspaces {
   readonly #account: Promise<AccountEnvironment>;
   readonly #helpers: HelperStore;
   readonly #executions: Executions;
+  readonly #authLink: string;
   readonly #mutexes = new Mutexes();
 
-  constructor(layout: Layout, account: Promise<AccountEnvironment>, helpers: HelperStore, executions: Executions) {
+  /** @param authLink leads to the forwarded ssh agent of whoever connected last, if anybody forwards one */
+  constructor(
+    layout: Layout,
+    account: Promise<AccountEnvironment>,
+    helpers: HelperStore,
+    executions: Executions,
+    authLink: string,
+  ) {
     this.#layout = layout;
     this.#account = account;
     this.#helpers = helpers;
     this.#executions = executions;
+    this.#authLink = authLink;
   }
 
   /** Removes what a predecessor left half-made, and ends what it left running. */
@@ -297,6 +306,9 @@ export class Workspaces {
         PASEO_ROOT_PATH: ".",
         PASEO_WORKTREE_PATH: ".",
         ...(record.branch === undefined ? {} : { PASEO_BRANCH_NAME: record.branch }),
+        ...(shape.environment.forwardAgent === true && existsSync(this.#authLink)
+          ? { SSH_AUTH_SOCK: this.#authLink }
+          : {}),
         ...shape.environment.env,
         PATH: this.#path(account, shape),
       },

@@ -6,6 +6,7 @@ import { encodeLink } from "../wire/frame.ts";
 import type { WireResponse } from "../wire/from-agent.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import { askAgent } from "./ask-agent.ts";
+import { AuthLink } from "./auth-link.ts";
 import { AgentBridge } from "./bridge.ts";
 import { type AgentAddress, deployAgent } from "./deploy.ts";
 import { SpareChannel } from "./spare-channel.ts";
@@ -18,8 +19,9 @@ const REFILL_DELAY_MS = 50;
 const OPENINGS_AT_ONCE = 16;
 
 type AgentStatus = Extract<WireResponse, { kind: "status" }>;
+
 /** Which agent it is, and how long its start may take. */
-export interface AgentOptions extends Pick<RuntimeOptions, "host" | "root" | "node"> {
+export interface AgentOptions extends Pick<RuntimeOptions, "host" | "root" | "node" | "forwardAgent"> {
   deadlineMs: number;
 }
 
@@ -30,6 +32,10 @@ export class AgentEndpoint {
   readonly #options: AgentOptions;
   readonly #link: Buffer;
   readonly #openings = new PQueue({ concurrency: OPENINGS_AT_ONCE });
+  readonly #authLink: AuthLink;
+  readonly #hasAuthAgent: boolean;
+  #hasDeployed = false;
+  #lastNotice = "";
   /** Set once the server has refused to forward streams, for as long as the connection lives. */
   #bridge: AgentBridge | undefined;
   #address: Promise<AgentAddress> | undefined;
@@ -39,12 +45,17 @@ export class AgentEndpoint {
   #closed = false;
   #refillTimer: NodeJS.Timeout | undefined;
 
-  /** @param link names the SSH connection to the agent: its channels share what they may have on the way */
-  constructor(carrier: Carrier, link: Buffer, files: AgentFiles, options: AgentOptions) {
+  /**
+   * @param link names the SSH connection to the agent: its channels share what they may have on the way
+   * @param hasAuthAgent there is an ssh agent here that could be forwarded
+   */
+  constructor(carrier: Carrier, link: Buffer, files: AgentFiles, options: AgentOptions, hasAuthAgent: boolean) {
     this.#carrier = carrier;
     this.#link = link;
     this.#files = files;
     this.#options = options;
+    this.#hasAuthAgent = hasAuthAgent;
+    this.#authLink = new AuthLink(carrier, options.deadlineMs);
   }
 
   get address(): AgentAddress | undefined {
@@ -87,6 +98,26 @@ export class AgentEndpoint {
   }
 
   async #openFresh(progress: (text: string) => void): Promise<Duplex> {
+    const channel = await this.#reach(progress);
+    if (this.#options.forwardAgent && this.#known !== undefined) await this.#offerAgent(this.#known, progress);
+    return channel;
+  }
+
+  /** Whoever cannot have an ssh agent on the host still wants everything else. */
+  async #offerAgent(address: AgentAddress, progress: (text: string) => void): Promise<void> {
+    const problem = !this.#hasAuthAgent
+      ? "there is none here (SSH_AUTH_SOCK is not set)"
+      : this.#bridge === undefined
+        ? await this.#authLink.hold(address)
+        : this.#bridge.authProblem;
+    if (problem === undefined) return;
+    const notice = `Workloads on ${this.#options.host} get no ssh agent: ${problem}`;
+    progress(notice);
+    if (this.#lastNotice !== notice) console.error(new Date().toISOString(), notice);
+    this.#lastNotice = notice;
+  }
+
+  async #reach(progress: (text: string) => void): Promise<Duplex> {
     const known = this.#known;
     if (known !== undefined) {
       try {
@@ -104,7 +135,7 @@ export class AgentEndpoint {
       if (!isRefusal(error)) throw error;
     }
     // The agent has just said that it listens, so it is the server that forbids such streams. Others may have found out.
-    this.#bridge ??= new AgentBridge(this.#carrier, this.#options);
+    this.#bridge ??= new AgentBridge(this.#carrier, this.#options, this.#options.forwardAgent && this.#hasAuthAgent);
     return await this.#open(address);
   }
 
@@ -114,6 +145,7 @@ export class AgentEndpoint {
     for (const spare of this.#spares) spare.drop();
     this.#spares = [];
     this.#bridge?.close();
+    this.#authLink.close();
   }
 
   async #open(address: AgentAddress): Promise<Duplex> {
@@ -127,7 +159,7 @@ export class AgentEndpoint {
   /** Single flight: whoever asks while a deployment is under way waits for that one. */
   #located(progress: (text: string) => void): Promise<AgentAddress> {
     this.#address ??= deployAgent(this.#carrier, this.#files, {
-      afterSession: this.#bridge !== undefined,
+      afterSession: this.#hasDeployed,
       host: this.#options.host,
       root: this.#options.root,
       node: this.#options.node,
@@ -136,6 +168,7 @@ export class AgentEndpoint {
     }).then(
       (address) => {
         this.#known = address;
+        this.#hasDeployed = true;
         return address;
       },
       (error) => {
@@ -149,8 +182,9 @@ export class AgentEndpoint {
   #forget(): void {
     this.#address = undefined;
     this.#known = undefined;
-    // Its session leads to nobody now, and may have the only place that the server gives.
+    // What starts the next agent may need the only session that the server allows.
     this.#bridge?.close();
+    this.#authLink.close();
   }
 
   /** Opening channels takes time from the operation that has just taken one, so it waits while there are some left. */

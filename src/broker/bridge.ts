@@ -1,8 +1,9 @@
 import type { Duplex } from "node:stream";
-import type { Carrier, CommandChannel, RuntimeOptions } from "../ssh/index.ts";
+import type { Carrier, CommandChannel } from "../ssh/index.ts";
 import { BridgeLink } from "../wire/bridge-link.ts";
 import { RuntimeError } from "../wire/errors.ts";
-import type { AgentAddress } from "./deploy.ts";
+import { linkAnswers, NOT_FORWARDED, whileLinked } from "./auth-link.ts";
+import type { AgentAddress, DeployOptions } from "./deploy.ts";
 import { Noise } from "./noise.ts";
 import { shellWord } from "./probe-script.ts";
 import { runAfterSession } from "./session.ts";
@@ -10,13 +11,22 @@ import { runAfterSession } from "./session.ts";
 /** The way to an agent on a host whose SSH server forwards no streams: all of them over one session's pipes. */
 export class AgentBridge {
   readonly #carrier: Carrier;
-  readonly #options: RuntimeOptions;
+  readonly #options: Pick<DeployOptions, "host" | "deadlineMs">;
+  readonly #forwardAgent: boolean;
+  #authProblem: string | undefined;
   #link: Promise<BridgeLink> | undefined;
   #close: () => void = () => {};
 
-  constructor(carrier: Carrier, options: RuntimeOptions) {
+  /** @param forwardAgent the session holds the link to the forwarded ssh agent too: a server may give only one */
+  constructor(carrier: Carrier, options: Pick<DeployOptions, "host" | "deadlineMs">, forwardAgent: boolean) {
     this.#carrier = carrier;
     this.#options = options;
+    this.#forwardAgent = forwardAgent;
+  }
+
+  /** Why the link does not lead to an agent, once a stream has been opened. */
+  get authProblem(): string | undefined {
+    return this.#authProblem;
   }
 
   /**
@@ -46,8 +56,8 @@ export class AgentBridge {
     const starting = opening.then((channel) => this.#greeted(channel, address));
     let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<never>((_resolve, reject) => {
-      const { connectTimeoutMs } = this.#options;
-      timer = setTimeout(() => reject(this.#failed(`no answer within ${connectTimeoutMs} ms`)), connectTimeoutMs);
+      const { deadlineMs } = this.#options;
+      timer = setTimeout(() => reject(this.#failed(`no answer within ${deadlineMs} ms`)), deadlineMs);
     });
     try {
       return await Promise.race([starting, deadline]);
@@ -64,7 +74,7 @@ export class AgentBridge {
   async #openSession({ sessionEnded }: AgentAddress): Promise<CommandChannel> {
     await sessionEnded;
     try {
-      return await runAfterSession(this.#carrier, "/bin/sh");
+      return await runAfterSession(this.#carrier, "/bin/sh", { forwardAgent: this.#forwardAgent });
     } catch (error) {
       if (RuntimeError.from(error).code !== "session-refused") throw error;
       throw new RuntimeError(
@@ -80,10 +90,12 @@ export class AgentBridge {
   #greeted(channel: CommandChannel, { nodePath, bundle, socket }: AgentAddress): Promise<BridgeLink> {
     return new Promise((resolve, reject) => {
       const noise = new Noise();
+      const answers = linkAnswers();
       channel.stderr.on("data", (chunk: Buffer) => noise.add(chunk));
       const link = new BridgeLink(channel.stdout, channel.stdin, {
         onNoise: (bytes) => noise.add(bytes),
         onMagic: () => {
+          this.#authProblem = noise.has(answers.linked) ? undefined : NOT_FORWARDED;
           link.greet();
           resolve(link);
         },
@@ -96,7 +108,8 @@ export class AgentBridge {
       });
       this.#close = () => link.close(new RuntimeError("connection-lost", "The bridge to the agent was closed"));
       // Nothing may follow before the answer: a shell may read more than its line, and what it has read is lost.
-      channel.stdin.write(`exec ${[nodePath, bundle, "bridge", socket].map(shellWord).join(" ")}\n`);
+      const command = [nodePath, bundle, "bridge", socket].map(shellWord).join(" ");
+      channel.stdin.write(this.#forwardAgent ? whileLinked(socket, answers, command) : `exec ${command}\n`);
     });
   }
 

@@ -66,15 +66,17 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
   const noise = new Noise();
   channel.stderr.on("data", (chunk: Buffer) => noise.add(chunk));
   channel.stdin.on("error", () => {});
-  const deadline = new Deadline(options, () => {
+  const deadline = new Deadline(options.deadlineMs, () => {
     // What hangs there may never end by itself.
     channel.stdout.destroy();
     channel.close();
   });
   channel.stdin.write(probeScript(mark, options.node));
+  let answered = false;
   let host = { platform: "", node: "", nodePath: "", root: "" };
   try {
     for await (const text of markedLines(channel.stdout, mark, noise)) {
+      answered = true;
       const line = LineSchema.parse(JSON.parse(text));
       switch (line.type) {
         case "node":
@@ -106,9 +108,10 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
           throw RuntimeError.fromData(line);
       }
     }
-    throw deadline.error() ?? ended(options, noise);
+    throw ended(options, noise, answered);
   } catch (error) {
-    throw deadline.error() ?? (error instanceof RuntimeError ? error : ended(options, noise));
+    if (deadline.passed) throw late(options, answered);
+    throw error instanceof RuntimeError ? error : ended(options, noise, answered);
   } finally {
     deadline.stop();
     channel.stdin.end();
@@ -148,29 +151,22 @@ async function* markedLines(stdout: Readable, mark: string, noise: Noise): Async
 }
 
 class Deadline {
-  readonly #options: DeployOptions;
   readonly #timer: NodeJS.Timeout;
   #passed = false;
 
-  constructor(options: DeployOptions, onPassed: () => void) {
-    this.#options = options;
+  constructor(ms: number, onPassed: () => void) {
     this.#timer = setTimeout(() => {
       this.#passed = true;
       onPassed();
-    }, options.deadlineMs);
+    }, ms);
+  }
+
+  get passed(): boolean {
+    return this.#passed;
   }
 
   stop(): void {
     clearTimeout(this.#timer);
-  }
-
-  error(): RuntimeError | undefined {
-    if (!this.#passed) return undefined;
-    return new RuntimeError(
-      "agent-start-failed",
-      `${this.#options.host} did not start the agent within ${this.#options.deadlineMs / 1000} s`,
-      "Check that a login there works without questions, or raise the option connectTimeoutMs",
-    );
   }
 }
 
@@ -195,11 +191,24 @@ function noNode(options: DeployOptions, old: boolean): RuntimeError {
       );
 }
 
-function ended(options: DeployOptions, noise: Noise): RuntimeError {
+/** @param answered whether /bin/sh has come to run our script */
+function ended(options: DeployOptions, noise: Noise, answered: boolean): RuntimeError {
   const last = noise.lastLine();
   return new RuntimeError(
     "agent-start-failed",
-    `The login shell on ${options.host} ended before the agent was started${last === "" ? "" : ` (it said: ${last})`}`,
-    `Check that this works: ssh ${options.host} /bin/sh`,
+    `The session on ${options.host} ended before ${answered ? "the agent was started" : "/bin/sh ran in it"}${last === "" ? "" : ` (it said: ${last})`}`,
+    answered ? `Check that this works: ssh ${options.host} /bin/sh` : inTheWay(options),
   );
+}
+
+function late(options: DeployOptions, answered: boolean): RuntimeError {
+  return new RuntimeError(
+    "agent-start-failed",
+    `${options.host} did not ${answered ? "start the agent" : "run /bin/sh"} within ${options.deadlineMs / 1000} s`,
+    answered ? "Raise the option connectTimeoutMs" : inTheWay(options),
+  );
+}
+
+function inTheWay({ host }: DeployOptions): string {
+  return `ForceCommand in its sshd_config, command= in authorized_keys, the account's shell (nologin, false) or a start-up file stands in the way: check that "ssh ${host} /bin/sh" works without questions`;
 }

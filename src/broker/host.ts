@@ -3,6 +3,7 @@ import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type PQueue from "p-queue";
 import {
+  agentSocket,
   type CallerEnvironment,
   type Carrier,
   connect,
@@ -122,8 +123,8 @@ export class Host {
     if ((await endpoint.ask(ANSWER_LIMIT_MS)) === undefined) live.carrier.close();
   }
 
-  #agentOptions({ options: { host, root, node } }: ChannelRequest): AgentOptions {
-    return { host, root, node, deadlineMs: this.target.connectTimeoutMs };
+  #agentOptions({ options: { host, root, node, forwardAgent } }: ChannelRequest): AgentOptions {
+    return { host, root, node, forwardAgent, deadlineMs: this.target.connectTimeoutMs };
   }
 
   close(): void {
@@ -168,7 +169,7 @@ export class Host {
     }
     this.#backOff.succeeded();
     this.#patience.handshakeTook(Date.now() - begunAt);
-    const live = new Live(carrier);
+    const live = new Live(carrier, agentSocket(this.target, caller.SSH_AUTH_SOCK) !== undefined);
     this.#live = live;
     void carrier.closed.then((reason) => {
       live.close();
@@ -191,17 +192,19 @@ class Live {
   /** When the login was done, as Date.now() says it. */
   readonly since = Date.now();
   readonly #name = randomBytes(LINK_NAME_BYTES);
+  readonly #hasAuthAgent: boolean;
   readonly #endpoints = new Map<string, AgentEndpoint>();
 
-  constructor(carrier: Carrier) {
+  constructor(carrier: Carrier, hasAuthAgent: boolean) {
     this.carrier = carrier;
+    this.#hasAuthAgent = hasAuthAgent;
   }
 
   endpoint(files: AgentFiles, options: AgentOptions): AgentEndpoint {
     const key = JSON.stringify([options.root, options.node]);
     let endpoint = this.#endpoints.get(key);
     if (endpoint === undefined) {
-      endpoint = new AgentEndpoint(this.carrier, this.#name, files, options);
+      endpoint = new AgentEndpoint(this.carrier, this.#name, files, options, this.#hasAuthAgent);
       this.#endpoints.set(key, endpoint);
     }
     return endpoint;

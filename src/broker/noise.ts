@@ -8,7 +8,11 @@ export class Noise {
   #text = "";
 
   add(chunk: Buffer): void {
-    if (this.#text.length < MAX_NOISE) this.#text += chunk.toString("utf8");
+    this.#text = (this.#text + chunk.toString("utf8")).slice(-MAX_NOISE);
+  }
+
+  has(text: string): boolean {
+    return this.#text.includes(text);
   }
 
   /** The last thing that was printed, since that is where a reason stands. */

@@ -12,6 +12,7 @@ export interface WrapperOptions {
   path?: string[] | undefined;
   env?: Record<string, string> | undefined;
   helper?: string | false | undefined;
+  forwardAgent?: boolean | undefined;
   reconnectWindowMs: number;
 }
 
@@ -50,7 +51,7 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
     value.every((entry) => isPath(entry) && !entry.includes(":")),
   env: isEnvironment,
   helper: (value) => value === false || isPath(value),
-  forwardAgent: (value) => value === false,
+  forwardAgent: isFlag,
   connectTimeoutMs: (value) => isWithin(value, 100, 600_000),
   keepaliveIntervalMs: (value) => isWithin(value, 100, 300_000),
   reconnectWindowMs: (value) => isWithin(value, 0, 7 * 24 * 3_600_000),

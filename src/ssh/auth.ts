@@ -67,7 +67,12 @@ export async function planAuthentication(
   };
 }
 
-function agentSocket({ identityAgent }: SshTarget, authSock: string | undefined): string | undefined {
+/**
+ * Path of the ssh agent that serves this target.
+ * @param authSock the caller's SSH_AUTH_SOCK
+ * @returns undefined when there is none
+ */
+export function agentSocket({ identityAgent }: SshTarget, authSock: string | undefined): string | undefined {
   switch (identityAgent.kind) {
     case "none":
       return undefined;

@@ -27,7 +27,8 @@ export interface Carrier {
    * Runs a command with the account's login shell, as `ssh host command` does. Both outputs have to be read: unread
    * bytes of one hold up the other.
    *
-   * @param options forwardAgent: offer the local ssh agent to the command
+   * @param options forwardAgent: offer the local ssh agent to the command; where there is none, or the server forbids it,
+   * the command runs without SSH_AUTH_SOCK
    * @throws RuntimeError `session-refused` (MaxSessions, or an account without a shell), `connection-timeout`,
    * `connection-lost`
    */

@@ -3,6 +3,7 @@
  * log in, and a connection that opens byte streams and runs commands. The wrapper imports `options.ts` alone, since
  * everything here loads ssh2.
  */
+export { agentSocket } from "./auth.ts";
 export type { Carrier, CommandChannel, CommandExit } from "./carrier.ts";
 export { connect } from "./connect.ts";
 export { Keychain } from "./keychain.ts";

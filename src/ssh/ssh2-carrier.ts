@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import type { Client, ClientChannel } from "ssh2";
+import type { Client, ClientChannel, ExecOptions } from "ssh2";
 import { RuntimeError } from "../wire/errors.ts";
 import type { Carrier, CommandChannel } from "./carrier.ts";
 import { ChannelStream } from "./channel-stream.ts";
@@ -16,6 +16,9 @@ import type { Transport } from "./transport.ts";
  */
 /** RFC 4254, 5.1. */
 const OpenFailure = { AdministrativelyProhibited: 1, ConnectFailed: 2, UnknownChannelType: 3 } as const;
+
+/** ssh2's reqAgentFwd, in lib/client.js. */
+const FORWARDING_REFUSED = "Unable to request agent forwarding";
 
 /** Longer paths do not fit into a socket address anywhere. Bytes. */
 const MAX_SOCKET_PATH_BYTES = 107;
@@ -34,6 +37,7 @@ export class Ssh2Carrier implements Carrier {
   readonly #liveness: NodeJS.Timeout;
   #resolveClosed!: (reason: RuntimeError | undefined) => void;
   #end: { reason: RuntimeError | undefined } | undefined;
+  #forwardingRefused = false;
   #heard = false;
   #silentIntervals = 0;
 
@@ -86,16 +90,28 @@ export class Ssh2Carrier implements Carrier {
     );
   }
 
-  run(command: string): Promise<CommandChannel> {
+  async run(command: string, options: { forwardAgent?: boolean } = {}): Promise<CommandChannel> {
+    const forwardAgent = options.forwardAgent === true && !this.#forwardingRefused;
+    try {
+      return await this.#run(command, forwardAgent);
+    } catch (error) {
+      if (!forwardAgent || !this.#forwardingRefused) throw error;
+    }
+    // As ssh does: the command runs all the same, without an agent.
+    return await this.#run(command, false);
+  }
+
+  #run(command: string, agentForward: boolean): Promise<CommandChannel> {
     return this.#open(
-      (callback) => this.#client.exec(command, callback),
+      (callback) =>
+        // Not in its types.
+        this.#client.exec(command, { agentForward } as ExecOptions, (error, channel) => {
+          // ssh2 asks for the forwarding first, closes the channel when that is refused, and says so in words alone.
+          if (error?.message === FORWARDING_REFUSED) this.#forwardingRefused = true;
+          callback(error, channel);
+        }),
       (channel) => commandChannel(channel, this.#adopt(new ChannelStream(channel, "server"))),
-      () =>
-        new RuntimeError(
-          "session-refused",
-          `${targetName(this.#target)} does not start a command`,
-          "The account may have no shell, or the server's MaxSessions is reached; see the server's log",
-        ),
+      (reason) => this.#sessionRefused(reason),
     );
   }
 
@@ -149,13 +165,25 @@ export class Ssh2Carrier implements Carrier {
     });
   }
 
+  #sessionRefused(reason: number | undefined): RuntimeError {
+    const name = targetName(this.#target);
+    // Only the opening of a channel is refused with a reason.
+    return reason === undefined
+      ? new RuntimeError("session-refused", `${name} does not start a command`, "See the server's log for the reason")
+      : new RuntimeError(
+          "session-refused",
+          `${name} opens no further session`,
+          "Raise MaxSessions in its sshd_config: it is 0, or as many sessions are open",
+        );
+  }
+
   #streamRefused(socketPath: string, reason: number | undefined): RuntimeError {
     const name = targetName(this.#target);
     if (reason === OpenFailure.AdministrativelyProhibited || reason === OpenFailure.UnknownChannelType) {
       return new RuntimeError(
         "forwarding-refused",
         `${name} does not allow streams to unix sockets`,
-        "Allow AllowStreamLocalForwarding and AllowTcpForwarding in sshd_config, or nothing: a slower way is used then",
+        "Nothing has to be done: a session carries them instead",
       );
     }
     return new RuntimeError(

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import ssh2, { type Client, type ClientErrorExtensions } from "ssh2";
 import { RuntimeError } from "../wire/errors.ts";
-import { planAuthentication } from "./auth.ts";
+import { agentSocket, planAuthentication } from "./auth.ts";
 import { Authenticator } from "./authenticator.ts";
 import { HostKeyGuard } from "./host-key.ts";
 import type { Keychain } from "./keychain.ts";
@@ -175,8 +175,11 @@ class Attempt {
     this.#client.on("change password", () => this.fail(this.#authenticator!.passwordExpired()));
     this.#client.on("ready", () => this.#onReady());
     this.#client.on("close", () => this.#onError(new Error("the server closed the connection")));
+    // For forwarding alone: what logs in, and in which order, the authenticator decides.
+    const forwardedAgent = this.#target.forwardAgent ? agentSocket(this.#target, this.#options.authSock) : undefined;
     this.#client.connect({
       sock: transport.stream as Readable,
+      ...(forwardedAgent === undefined ? {} : { agent: forwardedAgent }),
       username: this.#target.user,
       algorithms: algorithmsFor(this.#guard.knownTypes, this.#target.hostKeyAlgorithms),
       hostVerifier: (key: Buffer) => this.#acceptsHostKey(key),

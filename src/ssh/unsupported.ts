@@ -14,7 +14,6 @@ export function assertSupportedBySsh2(target: SshTarget): void {
   if (hostKeyAlgorithms(target.hostKeyAlgorithms).length === 0) found.push("HostKeyAlgorithms");
   if (target.certificateFiles.length > 0) found.push("CertificateFile");
   if (target.knownHostsCommand !== undefined) found.push("KnownHostsCommand");
-  if (target.forwardAgent) found.push("the option forwardAgent");
   if (target.carrier === "openssh") found.push('the option carrier "openssh"');
   if (found.length === 0) return;
   throw new RuntimeError(

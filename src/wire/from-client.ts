@@ -23,6 +23,8 @@ const Session = z.string().check(z.regex(/^[0-9A-Za-z_-]{8,64}$/));
 const Environment = z.strictObject({
   path: z.array(name(4096)).check(z.maxLength(64)),
   env: EnvironmentSchema,
+  /** SSH_AUTH_SOCK leads to the forwarded ssh agent, when there is one. */
+  forwardAgent: z.optional(z.literal(true)),
 });
 export type EnvironmentOptions = z.infer<typeof Environment>;
 

@@ -23,7 +23,11 @@ export function workspaceShape(
   helper: LocalHelper | undefined,
 ): { environment: EnvironmentOptions; helper?: HelperIdentity } {
   return {
-    environment: { path: options.path ?? [], env: options.env ?? {} },
+    environment: {
+      path: options.path ?? [],
+      env: options.env ?? {},
+      ...(options.forwardAgent === true ? { forwardAgent: true } : {}),
+    },
     ...(helper === undefined ? {} : { helper: helper.identity }),
   };
 }

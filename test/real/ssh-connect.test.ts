@@ -123,7 +123,6 @@ describeReal("connecting", () => {
     [{ certificateFiles: ["/cert"] }, "CertificateFile"],
     [{ knownHostsCommand: "/bin/kh" }, "KnownHostsCommand"],
     [{ carrier: "openssh" as const }, "openssh"],
-    [{ forwardAgent: true }, "forwardAgent"],
   ])("refuses what it cannot do instead of leaving it out: %j", async (changes, named) => {
     const mark = sshd.log().length;
     await expect(connect(await resolve(sshd.options(), changes))).rejects.toMatchObject({
