@@ -42,7 +42,7 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
   identitiesOnly: isFlag,
   proxyJump: (value) => isText(value, PATTERNS.hops),
   hostKeyPolicy: (value) => value === "strict" || value === "accept-new",
-  carrier: (value) => value === "auto" || value === "ssh2",
+  carrier: (value) => value === "auto" || value === "ssh2" || value === "openssh",
   root: isPath,
   node: isPath,
   path: (value) =>

@@ -1,14 +1,19 @@
-import { Readable, Writable } from "node:stream";
-import type { ClientChannel } from "ssh2";
+import { type Duplex, Readable, Writable } from "node:stream";
 import type { CommandChannel, CommandExit } from "./carrier.ts";
-import type { ChannelStream } from "./channel-stream.ts";
+
+/** What a carrier's library tells of a session channel. */
+export interface SessionChannel {
+  stderr: Readable;
+  /** The signal comes with its prefix. */
+  once(event: "exit", listener: (code: number | null, signal?: string) => void): unknown;
+}
 
 /**
  * Makes a command out of a session channel. Its input and output are streams of their own: whoever reads the output to
  * its end with `for await` destroys what he reads, and with a duplex stream that would close the channel before the exit
  * status has come.
  */
-export function commandChannel(channel: ClientChannel, stream: ChannelStream): CommandChannel {
+export function commandChannel(channel: SessionChannel, stream: Duplex): CommandChannel {
   const exit = new Promise<CommandExit>((resolve) => {
     channel.once("exit", (code: number | null, signal?: string) => resolve({ code, signal: signal ?? null }));
     // The server may answer a closed channel only when the process ends, so what counts is our own side.

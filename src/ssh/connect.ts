@@ -1,4 +1,6 @@
 import type { Carrier } from "./carrier.ts";
+import { connectOpenssh } from "./openssh-connect.ts";
+import { opensshReasons } from "./openssh-reasons.ts";
 import { type ConnectOptions, connectSsh2 } from "./ssh2-connect.ts";
 import type { SshTarget } from "./target.ts";
 
@@ -7,5 +9,6 @@ import type { SshTarget } from "./target.ts";
  * @throws RuntimeError see the carriers
  */
 export async function connect(target: SshTarget, options: ConnectOptions = {}): Promise<Carrier> {
-  return await connectSsh2(target, options);
+  const reasons = opensshReasons(target);
+  return await (reasons === undefined ? connectSsh2(target, options) : connectOpenssh(target, reasons, options));
 }

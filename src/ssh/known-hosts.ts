@@ -74,6 +74,17 @@ export function knownHostKeys(files: readonly string[], host: string, port: numb
   });
 }
 
+/** Whether a certificate authority is trusted to vouch for this host (a line with `@cert-authority`). */
+export function trustsAuthority(files: readonly string[], host: string, port: number): boolean {
+  const names = [knownHostName(host, port), knownHostName(host, DEFAULT_PORT)];
+  return files.some((file) =>
+    readLines(file).some((text) => {
+      const [marker, hosts] = text.trim().split(/[ \t]+/);
+      return marker === "@cert-authority" && hosts !== undefined && names.some(matcherOf(hosts));
+    }),
+  );
+}
+
 export function judge(keys: readonly KnownHostKey[], keyBlob: Buffer): HostKeyCheck {
   const valid = keys.filter((key) => !key.revoked);
   const knownTypes = [...new Set(valid.map((key) => key.type))];
@@ -120,11 +131,15 @@ function parseLine(text: string): ParsedLine | undefined {
   const blob = Buffer.from(base64, "base64");
   if (keyTypeOf(blob) !== type) return undefined;
   return {
-    names: hosts.startsWith("|") ? hashMatcher(hosts) : listMatcher(hosts),
+    names: matcherOf(hosts),
     type,
     blob,
     revoked: marker === "@revoked",
   };
+}
+
+function matcherOf(hosts: string): (host: string) => boolean {
+  return hosts.startsWith("|") ? hashMatcher(hosts) : listMatcher(hosts);
 }
 
 function listMatcher(hosts: string): (host: string) => boolean {

@@ -1,11 +1,12 @@
 import type { Duplex } from "node:stream";
 import type { Client, ClientChannel, ExecOptions } from "ssh2";
-import { RuntimeError } from "../wire/errors.ts";
+import type { RuntimeError } from "../wire/errors.ts";
 import type { Carrier, CommandChannel } from "./carrier.ts";
+import { channelTimeout, impossibleSocketPath, sessionRefused, streamRefused } from "./channel-errors.ts";
 import { ChannelStream } from "./channel-stream.ts";
 import { commandChannel } from "./command-channel.ts";
 import { lostError } from "./network-errors.ts";
-import { type SshTarget, targetName } from "./target.ts";
+import type { SshTarget } from "./target.ts";
 import { openFailure } from "./tcp-stream-errors.ts";
 import type { Transport } from "./transport.ts";
 
@@ -14,14 +15,8 @@ import type { Transport } from "./transport.ts";
  * of 5 s, at most 20 s after the last byte. ssh2's own counting is not used: it takes only an answer to a keepalive for life, and on a slow
  * link with a bulk transfer the answer queues behind megabytes that do arrive.
  */
-/** RFC 4254, 5.1. */
-const OpenFailure = { AdministrativelyProhibited: 1, ConnectFailed: 2, UnknownChannelType: 3 } as const;
-
 /** ssh2's reqAgentFwd, in lib/client.js. */
 const FORWARDING_REFUSED = "Unable to request agent forwarding";
-
-/** Longer paths do not fit into a socket address anywhere. Bytes. */
-const MAX_SOCKET_PATH_BYTES = 107;
 
 /**
  * A connection of ssh2. Channel windows are ssh2's: 2 MiB to receive, which its API cannot change; so one stream
@@ -59,19 +54,12 @@ export class Ssh2Carrier implements Carrier {
   }
 
   openStream(socketPath: string): Promise<Duplex> {
-    if (socketPath === "" || socketPath.includes("\0") || Buffer.byteLength(socketPath) > MAX_SOCKET_PATH_BYTES) {
-      return Promise.reject(
-        new RuntimeError(
-          "stream-refused",
-          `"${socketPath}" cannot be the path of a unix socket`,
-          "Choose a shorter root",
-        ),
-      );
-    }
+    const impossible = impossibleSocketPath(socketPath);
+    if (impossible !== undefined) return Promise.reject(impossible);
     return this.#open(
       (callback) => this.#client.openssh_forwardOutStreamLocal(socketPath, callback),
       (channel) => this.#adopt(new ChannelStream(channel, "ours")),
-      (reason) => this.#streamRefused(socketPath, reason),
+      (reason) => streamRefused(this.#target, socketPath, reason),
     );
   }
 
@@ -111,7 +99,7 @@ export class Ssh2Carrier implements Carrier {
           callback(error, channel);
         }),
       (channel) => commandChannel(channel, this.#adopt(new ChannelStream(channel, "server"))),
-      (reason) => this.#sessionRefused(reason),
+      (reason) => sessionRefused(this.#target, reason),
     );
   }
 
@@ -135,13 +123,7 @@ export class Ssh2Carrier implements Carrier {
       let expired = false;
       const deadline = setTimeout(() => {
         expired = true;
-        reject(
-          new RuntimeError(
-            "connection-timeout",
-            `${targetName(this.#target)} did not open a channel within ${this.#target.connectTimeoutMs} ms`,
-            "Check the network and try again",
-          ),
-        );
+        reject(channelTimeout(this.#target));
       }, this.#target.connectTimeoutMs);
       const settle = (error: (Error & { reason?: unknown }) | undefined, channel: ClientChannel) => {
         clearTimeout(deadline);
@@ -163,34 +145,6 @@ export class Ssh2Carrier implements Carrier {
         reject(this.#lost());
       }
     });
-  }
-
-  #sessionRefused(reason: number | undefined): RuntimeError {
-    const name = targetName(this.#target);
-    // Only the opening of a channel is refused with a reason.
-    return reason === undefined
-      ? new RuntimeError("session-refused", `${name} does not start a command`, "See the server's log for the reason")
-      : new RuntimeError(
-          "session-refused",
-          `${name} opens no further session`,
-          "Raise MaxSessions in its sshd_config: it is 0, or as many sessions are open",
-        );
-  }
-
-  #streamRefused(socketPath: string, reason: number | undefined): RuntimeError {
-    const name = targetName(this.#target);
-    if (reason === OpenFailure.AdministrativelyProhibited || reason === OpenFailure.UnknownChannelType) {
-      return new RuntimeError(
-        "forwarding-refused",
-        `${name} does not allow streams to unix sockets`,
-        "Nothing has to be done: a session carries them instead",
-      );
-    }
-    return new RuntimeError(
-      "stream-refused",
-      `${name} did not open a stream to ${socketPath}: nothing listens there, or the server does not allow such streams`,
-      "Check AllowStreamLocalForwarding, AllowTcpForwarding and DisableForwarding in sshd_config",
-    );
   }
 
   #adopt(stream: ChannelStream): ChannelStream {

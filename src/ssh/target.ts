@@ -5,6 +5,7 @@ import { type LoginMethod, loginMethodsOf } from "./authentication-methods.ts";
 import { expandPath, type TokenValues } from "./expand.ts";
 import { isSafeHost, isSafeUser } from "./host.ts";
 import { jumpHostOptions } from "./jump-host.ts";
+import { opensshReasons } from "./openssh-reasons.ts";
 import type { RuntimeOptions } from "./options.ts";
 import { expandProxy } from "./proxy-tokens.ts";
 import { configFromFiles } from "./ssh-config-files.ts";
@@ -48,6 +49,12 @@ export interface SshTarget {
   proxyCommand?: string;
   /** The ProxyCommand hands over a connected socket instead of passing bytes on. */
   proxyUseFdpass: boolean;
+  /** A provider of keys on smart cards, which ssh loads. */
+  pkcs11Provider?: string;
+  /** Kerberos was put on the list of ways to log in; that it is allowed says nothing, since distributions allow it. */
+  prefersGssapi: boolean;
+  /** What the `ssh` program is told when it makes the connection; ssh_config tells it the rest. */
+  program: ProgramSettings;
   carrier: "auto" | "ssh2" | "openssh";
   forwardAgent: boolean;
   connectTimeoutMs: number;
@@ -73,6 +80,21 @@ export type TargetOptions = Pick<
   | "connectTimeoutMs"
   | "keepaliveIntervalMs"
 >;
+
+/** What the options say and ssh_config does not, for the `ssh` program. All paths absolute. */
+export interface ProgramSettings {
+  configFile?: string;
+  user?: string;
+  port?: number;
+  identityFile?: string;
+  identitiesOnly?: boolean;
+  proxyJump?: string;
+  knownHostsFile?: string;
+  /** ssh_config has ForkAfterAuthentication. */
+  forksItself: boolean;
+  /** Where ssh and what it starts are found; SSH_AUTH_SOCK comes with each attempt. */
+  env: Pick<CallerEnvironment, "HOME" | "PATH">;
+}
 
 /** Variables of the caller; others are not looked at. The broker's own may be those of another login. */
 export interface CallerEnvironment {
@@ -196,6 +218,7 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
   const bindAddress = one("bindaddress");
   const knownHostsCommand = oneExceptNone("knownhostscommand");
   const hostKeyAlgorithms = one("hostkeyalgorithms");
+  const pkcs11Provider = oneExceptNone("pkcs11provider");
 
   return {
     alias: options.host,
@@ -226,6 +249,9 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
     ...(proxyJump === undefined ? {} : { proxyJump }),
     ...(proxyCommand === undefined ? {} : { proxyCommand }),
     proxyUseFdpass: proxyCommand !== undefined && isYes(one("proxyusefdpass")),
+    ...(pkcs11Provider === undefined ? {} : { pkcs11Provider }),
+    prefersGssapi: isYes(one("gssapiauthentication")) && /\bgssapi-/.test(one("preferredauthentications") ?? ""),
+    program: programSettings(options, query, isYes(one("forkafterauthentication"))),
     carrier: options.carrier,
     forwardAgent: options.forwardAgent,
     connectTimeoutMs:
@@ -238,9 +264,29 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
   };
 }
 
+function programSettings(options: TargetOptions, query: ConfigQuery, forksItself: boolean): ProgramSettings {
+  const { configFile, home, env } = query;
+  const { user, port, identityFile, identitiesOnly, proxyJump, knownHostsFile } = options;
+  return {
+    ...(configFile === undefined ? {} : { configFile }),
+    ...(user === undefined ? {} : { user }),
+    ...(port === undefined ? {} : { port }),
+    ...(identityFile === undefined ? {} : { identityFile: expandHome(identityFile, home) }),
+    ...(identitiesOnly === undefined ? {} : { identitiesOnly }),
+    ...(proxyJump === undefined ? {} : { proxyJump }),
+    ...(knownHostsFile === undefined ? {} : { knownHostsFile: expandHome(knownHostsFile, home) }),
+    forksItself,
+    env: {
+      ...(env.HOME === undefined ? {} : { HOME: env.HOME }),
+      ...(env.PATH === undefined ? {} : { PATH: env.PATH }),
+    },
+  };
+}
+
 /**
  * Two targets with the same key may share a connection: it covers where, as whom and over which way we connect and how
- * the hosts are known, not the limits and not the name that the person used.
+ * the hosts are known, not the limits and not the name that the person used. The `ssh` program looks that name up
+ * itself, and finds there what does not stand in a target, so two names are two connections for it.
  */
 export function targetKey(target: SshTarget): string {
   return createHash("sha256")
@@ -251,14 +297,17 @@ export function targetKey(target: SshTarget): string {
 
 function identityOf(target: SshTarget): unknown {
   const {
-    alias: _alias,
+    alias,
+    program,
     connectTimeoutMs: _connect,
     keepaliveIntervalMs: _interval,
     keepaliveCountMax: _count,
     ...identity
   } = target;
+  const { env: _env, ...settings } = program;
   return Object.entries({
     ...identity,
+    ...(opensshReasons(target) === undefined ? {} : { alias, settings }),
     jump: target.jump && identityOf(target.jump),
     // The name that the person used counts where the command has it.
     proxyCommand: target.proxyCommand && expandProxy(target.proxyCommand, target),

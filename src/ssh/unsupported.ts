@@ -1,5 +1,5 @@
 import { RuntimeError } from "../wire/errors.ts";
-import { hostKeyAlgorithms } from "./ssh2-algorithms.ts";
+import { beyondSsh2 } from "./openssh-reasons.ts";
 import type { SshTarget } from "./target.ts";
 
 /**
@@ -9,16 +9,11 @@ import type { SshTarget } from "./target.ts";
  * @throws RuntimeError option-invalid
  */
 export function assertSupportedBySsh2(target: SshTarget): void {
-  const found: string[] = [];
-  if (target.proxyUseFdpass) found.push("ProxyUseFdpass");
-  if (hostKeyAlgorithms(target.hostKeyAlgorithms).length === 0) found.push("HostKeyAlgorithms");
-  if (target.certificateFiles.length > 0) found.push("CertificateFile");
-  if (target.knownHostsCommand !== undefined) found.push("KnownHostsCommand");
-  if (target.carrier === "openssh") found.push('the option carrier "openssh"');
-  if (found.length === 0) return;
+  const beyond = beyondSsh2(target);
+  if (beyond.length === 0) return;
   throw new RuntimeError(
     "option-invalid",
-    `"${target.alias}" asks for ${found.join(" and ")}, which this version does not support yet`,
-    "Name a host that can be reached directly, or remove the setting from ssh_config or the options",
+    `"${target.alias}" asks for ${beyond.join(" and ")}, which the carrier "ssh2" cannot do`,
+    'Set the option carrier to "auto", or remove the setting from ssh_config or the options',
   );
 }

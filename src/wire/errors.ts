@@ -58,6 +58,7 @@ export const ERROR_CODES = [
   "source-unsupported",
   "spawn-failed",
   "spawn-invalid",
+  "ssh-program-missing",
   "stream-refused",
   "subdirectory-missing",
   "terminal-unavailable",

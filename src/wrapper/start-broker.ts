@@ -66,7 +66,8 @@ function isAlive(pid: number): boolean {
 
 /** In a session of its own, so that it survives whatever ends this process's group. Returns when a broker serves. */
 async function start(folder: string, name: string): Promise<void> {
-  const env = { ...process.env };
+  // The broker runs in another working folder, where a relative path would name something else.
+  const env: NodeJS.ProcessEnv = { ...process.env, PASEO_SSH_RUNTIME_DIR: folder };
   for (const variable of DROPPED_VARIABLES) delete env[variable];
   const log = openLog(folder);
   const child = spawn(process.execPath, [join(__dirname, "broker.cjs"), folder, name], {

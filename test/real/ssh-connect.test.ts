@@ -118,11 +118,12 @@ describeReal("connecting", () => {
   });
 
   it.each([
-    [{ proxyUseFdpass: true }, "ProxyUseFdpass"],
     [{ hostKeyAlgorithms: "sk-ssh-ed25519@openssh.com" }, "HostKeyAlgorithms"],
     [{ certificateFiles: ["/cert"] }, "CertificateFile"],
     [{ knownHostsCommand: "/bin/kh" }, "KnownHostsCommand"],
-    [{ carrier: "openssh" as const }, "openssh"],
+    [{ proxyUseFdpass: true, proxyCommand: "nc -F %h %p" }, "ProxyUseFdpass"],
+    [{ pkcs11Provider: "/lib/p11.so" }, "PKCS11Provider"],
+    [{ prefersGssapi: true }, "GSSAPI"],
   ])("refuses what it cannot do instead of leaving it out: %j", async (changes, named) => {
     const mark = sshd.log().length;
     await expect(connect(await resolve(sshd.options(), changes))).rejects.toMatchObject({
