@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, type Stats, statSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import ssh2, { type ParsedKey } from "ssh2";
+import { keyTypeOf } from "./known-hosts.ts";
 
 /** What one identity file has to offer. A file that is of no use says why, and never ends an attempt to log in. */
 export interface Identity {
@@ -73,7 +74,11 @@ export function readKeyFile(path: string): string | { problem: string; missing: 
 
 function publicBlobOf(path: string): Buffer | undefined {
   const text = readKeyFile(path);
-  return typeof text === "string" ? parse(text)?.getPublicSSH() : undefined;
+  if (typeof text !== "string") return undefined;
+  // Types that ssh2 cannot parse (FIDO) are worth knowing too.
+  const [type, base64 = ""] = text.split(/\s+/);
+  const blob = Buffer.from(base64, "base64");
+  return keyTypeOf(blob) === type ? blob : parse(text)?.getPublicSSH();
 }
 
 function parse(text: string): ParsedKey | undefined {

@@ -3,6 +3,8 @@ import { timeoutError } from "./network-errors.ts";
 import type { SshLog } from "./openssh-log.ts";
 import { type SshTarget, targetName } from "./target.ts";
 
+const LAST_LINES = 3;
+
 type Explanation = (said: string, target: SshTarget, log: SshLog) => RuntimeError;
 
 /**
@@ -26,7 +28,8 @@ export function connectFailure(target: SshTarget, log: SshLog): RuntimeError {
     const said = log.lines.find((line) => pattern.test(line));
     if (said !== undefined) return explain(said, target, log);
   }
-  return failed(log.lastLine ?? "ssh gave no reason", target);
+  // A ProxyCommand gives its reason before ssh says that the connection was closed.
+  return failed(log.lines.slice(-LAST_LINES).join("; ") || "nothing", target);
 }
 
 function revoked(_said: string, target: SshTarget, { lines, hostKey }: SshLog): RuntimeError {

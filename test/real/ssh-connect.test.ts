@@ -126,7 +126,7 @@ describeReal("connecting", () => {
     [{ prefersGssapi: true }, "GSSAPI"],
   ])("refuses what it cannot do instead of leaving it out: %j", async (changes, named) => {
     const mark = sshd.log().length;
-    await expect(connect(await resolve(sshd.options(), changes))).rejects.toMatchObject({
+    await expect(connect(await resolve(sshd.options({ carrier: "ssh2" }), changes))).rejects.toMatchObject({
       code: "option-invalid",
       message: expect.stringContaining(named),
     });

@@ -7,8 +7,9 @@ import { text } from "node:stream/consumers";
 import ssh2 from "ssh2";
 import { onTestFinished } from "vitest";
 import type { Carrier, CommandExit } from "../../src/ssh/carrier.ts";
+import { connect as connectAs } from "../../src/ssh/connect.ts";
 import { parseRuntimeOptions, type RuntimeOptions } from "../../src/ssh/options.ts";
-import { type ConnectOptions, connectSsh2 } from "../../src/ssh/ssh2-connect.ts";
+import type { ConnectOptions } from "../../src/ssh/ssh2-connect.ts";
 import {
   type CallerEnvironment,
   type ConfigQuery,
@@ -60,7 +61,7 @@ export async function resolve(raw: Record<string, unknown>, changes: Partial<Ssh
 
 /** Connects, and closes the connection at the end of the test. */
 export async function connect(target: SshTarget, options: ConnectOptions = {}): Promise<Carrier> {
-  const carrier = await connectSsh2(target, options);
+  const carrier = await connectAs(target, options);
   onTestFinished(() => carrier.close());
   return carrier;
 }
