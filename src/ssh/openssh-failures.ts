@@ -51,9 +51,14 @@ function changed(_said: string, target: SshTarget, { lines, hostKey }: SshLog): 
 }
 
 function unknownKey(said: string, target: SshTarget, { hostKey }: SshLog): RuntimeError {
+  // Before there is a key of the target's own, it is a jump that has been refused.
+  const whose =
+    hostKey === undefined && target.proxyJump !== undefined
+      ? `a host on the way to ${targetName(target)} (ProxyJump ${target.proxyJump})`
+      : targetName(target);
   return new RuntimeError(
     "host-key-unknown",
-    `The host key of ${targetName(target)} is not known${hostKey === undefined ? "" : `: ${hostKey}`} (ssh said: ${said})`,
+    `The host key of ${whose} is not known${hostKey === undefined ? "" : `: ${hostKey}`} (ssh said: ${said})`,
     `Compare the fingerprint with the host's, then connect once with: ssh ${target.alias}; or set the option hostKeyPolicy to "accept-new"`,
   );
 }
