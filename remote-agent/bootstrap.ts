@@ -4,6 +4,8 @@ import * as fs from "node:fs";
 import * as net from "node:net";
 import * as os from "node:os";
 import * as path from "node:path";
+import { agentFolderName, filesFor, thisPlatform } from "./platform.ts";
+import { thisHost } from "./this-host.ts";
 
 /**
  * What runs on the build host before the agent does, in a node that the probe has found: looks at the host, takes the
@@ -45,6 +47,7 @@ const HEAP_FLAGS = ["--heap-growing-percent=30", "--max-semi-space-size=4"];
 const INVALID_ARGUMENT_STATUS = 9;
 /** macOS allows 104 bytes with the closing NUL; the agent's own name adds a pid. */
 const MAX_SOCKET_BYTES = 90;
+const MORE_SPACE = "Free some space there, or name another folder with the option root";
 
 class Problem extends Error {
   code: string;
@@ -99,26 +102,27 @@ function say(value: object): void {
 }
 
 function fail(error: Error): void {
-  const problem = error as Problem;
-  const text = `\n${mark} ${JSON.stringify({
-    type: "error",
-    code: problem.code && problem.remedy !== undefined ? problem.code : "deploy-failed",
-    message: problem.message,
-    remedy: problem.remedy || "Try again",
-  })}\n`;
+  const { code, message, remedy } = error instanceof Problem ? error : unexpected(error);
+  const text = `\n${mark} ${JSON.stringify({ type: "error", code, message, remedy })}\n`;
   process.stdout.write(text, () => process.exit(1));
+}
+
+/** errno(3): the disk or the account's share of it is full. */
+const FULL = ["ENOSPC", "EDQUOT"];
+
+function unexpected(error: NodeJS.ErrnoException): Problem {
+  const remedy = FULL.indexOf(error.code || "") >= 0 ? MORE_SPACE : "Try again";
+  return new Problem("deploy-failed", `The agent could not be put on the build host (${error.message})`, remedy);
 }
 
 async function begin(parameters: BootstrapParameters): Promise<void> {
   checkNode();
   const root = prepareRoot(parameters.root);
-  const platform = `${process.platform}-${process.arch}`;
-  const libc = detectLibc();
-  say({ type: "host", platform, libc, node: process.version, nodePath: process.execPath, root });
-  const files = parameters.files.filter(
-    (file) => file.platform === undefined || (file.platform === platform && libc !== "musl"),
-  );
-  const agentFolder = path.join(root, "agent", parameters.build);
+  const platform = thisPlatform();
+  const { name, libc } = platform;
+  say({ type: "host", platform: name, libc, node: process.version, nodePath: process.execPath, root });
+  const files = filesFor(parameters.files, platform);
+  const agentFolder = path.join(root, "agent", agentFolderName(parameters.build, platform));
   if (!isDeployed(agentFolder, files)) await receive(agentFolder, files);
   say(await startAgent(parameters, root, agentFolder));
   process.stdin.pause();
@@ -144,6 +148,7 @@ function prepareRoot(given: string): string {
     makeFolder(root);
     fs.writeFileSync(probe, "#!/bin/sh\nexit 0\n", { mode: 0o700 });
   } catch (error) {
+    removeQuietly(probe);
     throw new Problem(
       "root-not-writable",
       `The root folder ${root} on the build host cannot be written (${(error as Error).message})`,
@@ -173,15 +178,6 @@ function makeFolder(folder: string): void {
   }
 }
 
-function detectLibc(): string {
-  if (process.platform !== "linux") return "system";
-  try {
-    return fs.readFileSync("/proc/self/maps", "latin1").indexOf("/ld-musl-") >= 0 ? "musl" : "glibc";
-  } catch (_error) {
-    return "glibc";
-  }
-}
-
 /** Where a file of the bundle lives on the host: flat, as the agent looks for pty.node beside itself. */
 function localName(file: BootstrapFile): string {
   return path.basename(file.path);
@@ -201,8 +197,18 @@ function isDeployed(folder: string, files: BootstrapFile[]): boolean {
 async function receive(folder: string, files: BootstrapFile[]): Promise<void> {
   say({ type: "need", files: files.map((file) => file.path) });
   const incoming = `${folder}.incoming-${process.pid}-${Date.now()}`;
-  fs.mkdirSync(incoming, { recursive: true, mode: 0o700 });
-  for (const file of files) await receiveFile(path.join(incoming, localName(file)), file);
+  try {
+    fs.mkdirSync(incoming, { recursive: true, mode: 0o700 });
+    for (const file of files) await receiveFile(path.join(incoming, localName(file)), file);
+    putInPlace(incoming, folder, files);
+  } catch (error) {
+    // What a full disk holds of it would keep the disk full.
+    removeQuietly(incoming);
+    throw error instanceof Problem ? error : notWritten(folder, error as Error);
+  }
+}
+
+function putInPlace(incoming: string, folder: string, files: BootstrapFile[]): void {
   // A folder with wrong content is moved away, never changed: an agent may be running from it.
   if (fs.existsSync(folder) && !isDeployed(folder, files)) {
     fs.renameSync(folder, `${folder}.damaged-${process.pid}-${Date.now()}`);
@@ -212,7 +218,24 @@ async function receive(folder: string, files: BootstrapFile[]): Promise<void> {
   } catch (error) {
     if (!isDeployed(folder, files)) throw error;
     // Another connection has put the same content there.
-    fs.rmSync(incoming, { recursive: true, force: true });
+    removeQuietly(incoming);
+  }
+}
+
+function notWritten(target: string, error: Error): Problem {
+  return new Problem(
+    "deploy-failed",
+    `${target} could not be written on the build host (${error.message})`,
+    MORE_SPACE,
+  );
+}
+
+/** Node 14 and older know no rmSync; they get no further than to be told so. */
+function removeQuietly(target: string): void {
+  try {
+    fs.rmSync(target, { recursive: true, force: true });
+  } catch (_error) {
+    // It stays behind, and nobody needs it.
   }
 }
 
@@ -235,13 +258,8 @@ function receiveFile(target: string, file: BootstrapFile): Promise<void> {
           for (let at = 0; at < chunk.length; ) at += fs.writeSync(fd, chunk, at);
           if (request.bytes === 0) finish();
         } catch (error) {
-          reject(
-            new Problem(
-              "deploy-failed",
-              `${target} could not be written (${(error as Error).message})`,
-              "Free some space there",
-            ),
-          );
+          wanted = undefined;
+          reject(notWritten(target, error as Error));
         }
       },
     };
@@ -273,7 +291,7 @@ async function startAgent(parameters: BootstrapParameters, root: string, agentFo
 /** A home folder may be shared between hosts, so the name tells the host as well; and a socket's path is bounded. */
 function socketPlace(wireVersion: number, root: string): { folder: string; name: string } {
   const short = (text: string) => crypto.createHash("sha256").update(text).digest("hex").slice(0, 8);
-  const name = `agent-v${wireVersion}-${short(os.hostname())}`;
+  const name = `agent-v${wireVersion}-${thisHost()}`;
   const folder = path.join(root, "run");
   if (Buffer.byteLength(path.join(folder, name)) <= MAX_SOCKET_BYTES - 18) return { folder, name };
   return { folder: `/tmp/paseo-ssh-agent-${os.userInfo().uid}`, name: `${name}-${short(root)}` };
@@ -301,7 +319,7 @@ function readBuild(file: string): { pid: number; build: string } | undefined {
 
 function openLog(root: string): number {
   const folder = path.join(root, "logs");
-  fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder);
   const file = path.join(folder, "agent.log");
   try {
     if (fs.statSync(file).size > MAX_LOG_BYTES) fs.renameSync(file, `${file}.1`);

@@ -18,6 +18,8 @@ const LiveRecordSchema = z.strictObject({
   agentPid: z.int(),
   agentStartTime: z.string(),
   agentSocket: z.string(),
+  /** Where the process ids mean something. */
+  host: z.string(),
   /** Folder of its control group, where there are any. */
   controlGroup: z.optional(z.string()),
 });

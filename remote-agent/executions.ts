@@ -13,6 +13,7 @@ import { isAlive, type ProcessIdentity, startTimeOf, waitUntilGone } from "./pro
 import { findProgram, resolveCwd } from "./program.ts";
 import { signalNumber } from "./signals.ts";
 import { launchWithTerminal } from "./terminal-workload.ts";
+import { thisHost } from "./this-host.ts";
 import type { LaunchSpec } from "./workload.ts";
 
 /** How long `signal` waits for the workload's end, in ms. Paseo gives a SIGKILL 750 ms in all before it helps itself. */
@@ -133,6 +134,7 @@ export class Executions {
         agentPid: this.#agent.pid,
         agentStartTime: this.#agent.startTime,
         agentSocket: this.#agent.socket,
+        host: thisHost(),
         ...(group === undefined ? {} : { controlGroup: group.path }),
       });
     } catch (error) {
@@ -201,7 +203,7 @@ export class Executions {
     const own = [...this.#byKey.values()].filter((execution) => execution.workspaceId === workspaceId);
     const others = new ExecutionRecords(workspaceFolder)
       .listLive()
-      .filter((live) => live.agentPid !== this.#agent.pid && isAlive(live));
+      .filter((live) => live.host === thisHost() && live.agentPid !== this.#agent.pid && isAlive(live));
     await Promise.all([
       ...own.map((execution) => execution.terminate()),
       ...others.map((live) => treeOf(live).kill(KILL_LIMIT_MS)),
@@ -222,8 +224,8 @@ export class Executions {
   ownerElsewhere(workspaceId: string, execId: string, workspaceFolder: string): string | undefined {
     if (this.#byKey.has(key(workspaceId, execId))) return undefined;
     const live = new ExecutionRecords(workspaceFolder).readLive(execId);
-    const elsewhere = live !== undefined && live.agentPid !== this.#agent.pid && isAlive(agentOf(live));
-    return elsewhere ? live.agentSocket : undefined;
+    if (live === undefined || live.host !== thisHost() || live.agentPid === this.#agent.pid) return undefined;
+    return isAlive(agentOf(live)) ? live.agentSocket : undefined;
   }
 
   /**
@@ -272,7 +274,8 @@ export class Executions {
 export async function sweepLostExecutions(workspaceFolder: string): Promise<void> {
   const records = new ExecutionRecords(workspaceFolder);
   for (const live of records.listLive()) {
-    if (isAlive(agentOf(live))) continue;
+    // What runs on another host that shares this root is that host's own.
+    if (live.host !== thisHost() || isAlive(agentOf(live))) continue;
     // A control group holds nothing but this execution; a bare pid counts only while its start time is the same.
     if (live.controlGroup !== undefined || startTimeOf(live.pid) === live.startTime)
       await treeOf(live).kill(KILL_LIMIT_MS);

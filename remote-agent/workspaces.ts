@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -20,6 +19,7 @@ import { hasUnsavedWork, materialize, removeTree, withoutCredentials } from "./m
 import { Mutexes } from "./mutexes.ts";
 import { syncFolder } from "./store.ts";
 import { moveToTrash } from "./trash.ts";
+import { isUnfinished, removeAbandoned, unfinishedName } from "./unfinished.ts";
 import {
   contentFolder,
   listRecords,
@@ -43,9 +43,6 @@ export interface CreateContext {
   /** Aborted when the client goes away. */
   signal: AbortSignal;
 }
-
-/** Folders that are being filled begin with this; a crash leaves them, the next agent removes them. */
-const UNFINISHED = ".new-";
 
 /** The workspaces of this account and root: the contract's operations on them, one at a time for each workspace. */
 export class Workspaces {
@@ -74,10 +71,9 @@ export class Workspaces {
   /** Removes what a predecessor left half-made, and ends what it left running. */
   async recover(): Promise<void> {
     mkdirSync(this.#layout.workspaces, { recursive: true, mode: 0o700 });
+    await removeAbandoned(this.#layout.workspaces);
     for (const name of readdirSync(this.#layout.workspaces)) {
-      const path = join(this.#layout.workspaces, name);
-      if (name.startsWith(UNFINISHED)) await removeTree(path);
-      else await sweepLostExecutions(path);
+      if (!isUnfinished(name)) await sweepLostExecutions(join(this.#layout.workspaces, name));
     }
   }
 
@@ -98,7 +94,7 @@ export class Workspaces {
   async #materialize(request: CreateRequest, context: CreateContext): Promise<WorkspaceRecord> {
     const { workspaces, gitCache } = this.#layout;
     mkdirSync(gitCache, { recursive: true, mode: 0o700 });
-    const unfinished = join(workspaces, `${UNFINISHED}${randomBytes(8).toString("hex")}`);
+    const unfinished = join(workspaces, unfinishedName());
     mkdirSync(unfinished, { mode: 0o700 });
     try {
       const { source } = request;

@@ -25,7 +25,9 @@ describeReal("the agent on the host", () => {
   afterAll(() => host?.stop());
 
   const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
-  const deployed = (root: string) => join(root, "agent", manifest.build);
+  /** The folder of this build for hosts of this kind. */
+  const own = () => `${manifest.build}-${process.platform}-${process.arch}`;
+  const deployed = (root: string) => join(root, "agent", own());
   const status = async (client: RuntimeClient) => JSON.parse((await client.run(["status", "--json"])).stdout).hosts[0];
 
   function newRoot(): string {
@@ -45,7 +47,7 @@ describeReal("the agent on the host", () => {
     const root = newRoot();
     const client = host.client({ root });
     await client.inspect("w");
-    expect(namesIn(join(root, "agent"))).toEqual([manifest.build]);
+    expect(namesIn(join(root, "agent"))).toEqual([own()]);
     expect(isWhole(deployed(root))).toBe(true);
     expect((await status(client)).agent).toMatchObject({ build: manifest.build, pid: host.agentPids(root)[0] });
     for (const folder of [root, deployed(root), join(root, "run"), join(root, "workspaces"), join(root, "logs")]) {
@@ -75,10 +77,10 @@ describeReal("the agent on the host", () => {
     const client = host.client({ root });
     await client.inspect("w");
     expect(isWhole(deployed(root))).toBe(true);
-    const aside = namesIn(join(root, "agent")).filter((name) => name !== manifest.build);
+    const aside = namesIn(join(root, "agent")).filter((name) => name !== own());
     expect(aside).toEqual([
-      expect.stringMatching(`^${manifest.build}\\.damaged-`),
-      expect.stringMatching(`^${manifest.build}\\.damaged-`),
+      expect.stringMatching(`^${own()}\\.damaged-`),
+      expect.stringMatching(`^${own()}\\.damaged-`),
     ]);
     const kept = aside.map((name) => readFileSync(join(root, "agent", name, "agent.cjs")));
     expect(kept.some((content) => content.equals(damaged))).toBe(true);
@@ -96,7 +98,7 @@ describeReal("the agent on the host", () => {
     );
     const agents = host.agentPids(root);
     expect(agents).toHaveLength(1);
-    expect(namesIn(join(root, "agent"))).toEqual([manifest.build]);
+    expect(namesIn(join(root, "agent"))).toEqual([own()]);
     expect(isWhole(deployed(root))).toBe(true);
     for (const client of clients) expect((await status(client)).agent.pid).toBe(agents[0]);
   });
@@ -110,8 +112,8 @@ describeReal("the agent on the host", () => {
 
     const folder = join(tmpdir(), `paseo-ssh-agent-${userInfo().uid}`);
     const [pid] = host.agentPids(root);
-    const own = namesIn(folder).find((name) => name.endsWith(`.${pid}.sock`))!;
-    expect([mode(folder), mode(join(folder, own))]).toEqual(["700", "600"]);
+    const socket = namesIn(folder).find((name) => name.endsWith(`.${pid}.sock`))!;
+    expect([mode(folder), mode(join(folder, socket))]).toEqual(["700", "600"]);
 
     // Another root has another agent, although both have their sockets in one folder.
     const other = host.client({ root: `${root}-2` });

@@ -1,4 +1,17 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { FrameType, StreamId } from "../../src/wire/frame.ts";
@@ -127,6 +140,24 @@ describe("the life of an agent", () => {
     const next = await AgentProcess.start(program, { root: first.root });
     expect(readdirSync(join(next.root, "workspaces"))).toEqual([]);
     expect(await statusOf(next)).toMatchObject({ workspaces: 0 });
+  });
+
+  it("leaves alone what another live agent is making, here or on a host that shares the root", async () => {
+    const first = await AgentProcess.start(program, { idleMs: 1 });
+    await first.exited;
+    const here = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
+    const ended = spawnSync("true").pid;
+    const names = [
+      `.new-${here}-${process.pid}-00`,
+      `.new-${here}-${ended}-01`,
+      ".new-00000000-1-02",
+      ".new-00000000-1-03",
+    ];
+    for (const name of names) mkdirSync(join(first.root, "workspaces", name), { recursive: true });
+    const then = new Date(Date.now() - 8 * 24 * 60 * 60 * 1000);
+    utimesSync(join(first.root, "workspaces", names[3]!), then, then);
+    const next = await AgentProcess.start(program, { root: first.root });
+    expect(readdirSync(join(next.root, "workspaces")).sort()).toEqual([names[0], names[2]].sort());
   });
 });
 

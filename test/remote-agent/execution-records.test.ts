@@ -16,7 +16,8 @@ import { ExecutionRecords, type LiveRecord } from "../../remote-agent/execution-
 import { scratchFolder } from "../support/scratch-folder.ts";
 
 function record(execId: string): LiveRecord {
-  return { execId, pid: 10, startTime: "123", agentPid: 1, agentStartTime: "5", agentSocket: "/run/agent.1.sock" };
+  const agent = { agentPid: 1, agentStartTime: "5", agentSocket: "/run/agent.1.sock" };
+  return { execId, pid: 10, startTime: "123", ...agent, host: "0123abcd" };
 }
 
 /** The file of an ended identity: one of 256, by its hash. */
