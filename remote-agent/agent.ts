@@ -104,7 +104,9 @@ export class Agent {
     setInterval(() => executions.prune(), PRUNE_MS).unref();
     const tidy = () => {
       void emptyOldTrash(layout).catch(report);
-      void collectUnused(layout, [config.agentFolder, ...helpers.inUse()]).catch(report);
+      void collectUnused(layout, [config.agentFolder, ...layout.ownNode(process.execPath), ...helpers.inUse()]).catch(
+        report,
+      );
     };
     setInterval(tidy, DAY_MS).unref();
     tidy();

@@ -120,9 +120,9 @@ async function begin(parameters: BootstrapParameters): Promise<void> {
   const root = prepareRoot(parameters.root);
   const platform = thisPlatform();
   const { name, libc } = platform;
-  say({ type: "host", platform: name, libc, node: process.version, nodePath: process.execPath, root });
-  const files = filesFor(parameters.files, platform);
   const agentFolder = path.join(root, "agent", agentFolderName(parameters.build, platform));
+  say({ type: "host", platform: name, libc, node: process.version, nodePath: process.execPath, agentFolder });
+  const files = filesFor(parameters.files, platform);
   if (!isDeployed(agentFolder, files)) await receive(agentFolder, files);
   say(await startAgent(parameters, root, agentFolder));
   process.stdin.pause();

@@ -5,7 +5,7 @@ import { removeTree } from "./materialize/index.ts";
 import { isMissing } from "./store.ts";
 
 /**
- * Removes what older builds have left on this host: agents, helpers, and deployments that never came to an end. What is
+ * Removes what older builds have left on this host: agents, helpers, nodes that were sent here, and deployments that never came to an end. What is
  * in use is touched by whoever uses it, so age is enough to tell.
  */
 
@@ -16,7 +16,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 export async function collectUnused(layout: Layout, inUse: readonly string[]): Promise<void> {
   const now = new Date();
   for (const folder of inUse) touch(folder, now);
-  for (const parent of [layout.agents, layout.helpers]) {
+  for (const parent of [layout.agents, layout.nodes, layout.helpers]) {
     for (const folder of entriesOf(parent)) {
       if (now.getTime() - statSync(folder).mtimeMs > UNUSED_DAYS * DAY_MS) await removeTree(folder);
     }

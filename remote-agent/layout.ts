@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 /** The folders below the runtime's root on this host (docs/architecture.md, "Layout on the build host"). */
 export class Layout {
@@ -15,6 +15,10 @@ export class Layout {
   get helpers(): string {
     return join(this.root, "helper");
   }
+  /** Each node that was sent here has a folder by its hash (src/broker/receive-node-script.ts). */
+  get nodes(): string {
+    return join(this.root, "node");
+  }
   get run(): string {
     return join(this.root, "run");
   }
@@ -29,6 +33,12 @@ export class Layout {
   }
   get logs(): string {
     return join(this.root, "logs");
+  }
+
+  /** @returns the folder of this node when it was sent here, else nothing */
+  ownNode(executable: string): string[] {
+    const folder = dirname(executable);
+    return dirname(folder) === this.nodes ? [folder] : [];
   }
 
   /** The folder of one workspace. Only the hash of the whole id decides, so that no two ids ever share a folder. */

@@ -21,7 +21,8 @@ const OPENINGS_AT_ONCE = 16;
 type AgentStatus = Extract<WireResponse, { kind: "status" }>;
 
 /** Which agent it is, and how long its start may take. */
-export interface AgentOptions extends Pick<RuntimeOptions, "host" | "root" | "node" | "forwardAgent"> {
+export interface AgentOptions
+  extends Pick<RuntimeOptions, "host" | "root" | "node" | "provisionNode" | "forwardAgent"> {
   deadlineMs: number;
 }
 
@@ -163,6 +164,7 @@ export class AgentEndpoint {
       host: this.#options.host,
       root: this.#options.root,
       node: this.#options.node,
+      provisionNode: this.#options.provisionNode,
       deadlineMs: this.#options.deadlineMs,
       progress,
     }).then(

@@ -5,6 +5,8 @@ import type { Carrier } from "../ssh/index.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import { PREAMBLE } from "../wire/frame.ts";
 import type { AgentFiles } from "./agent-files.ts";
+import { MissingNodeShape, missingNode } from "./missing-node.ts";
+import { NodeProvision } from "./node-provision.ts";
 import { Noise } from "./noise.ts";
 import { probeScript } from "./probe-script.ts";
 import { runAfterSession } from "./session.ts";
@@ -32,6 +34,8 @@ export interface DeployOptions {
   host: string;
   root: string;
   node: string | undefined;
+  /** Send a node of this machine's when the host has none. */
+  provisionNode: boolean;
   /** Milliseconds for everything but the transfer of files. */
   deadlineMs: number;
   progress(text: string): void;
@@ -43,14 +47,16 @@ const MAX_LINE_BYTES = 64 * 1024;
 
 const LineSchema = z.discriminatedUnion("type", [
   z.object({ type: z.literal("node") }),
-  z.object({ type: z.literal("no-node"), old: z.boolean() }),
+  z.object({ type: z.literal("no-node"), ...MissingNodeShape }),
+  z.object({ type: z.literal("send-node") }),
+  z.object({ type: z.literal("node-refused"), reason: z.string() }),
   z.object({
     type: z.literal("host"),
     platform: z.string(),
     libc: z.string(),
     node: z.string(),
     nodePath: z.string(),
-    root: z.string(),
+    agentFolder: z.string(),
   }),
   z.object({ type: z.literal("need"), files: z.array(z.string()) }),
   z.object({ type: z.literal("ready"), socket: z.string(), pid: z.int(), build: z.string() }),
@@ -71,9 +77,12 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
     channel.stdout.destroy();
     channel.close();
   });
-  channel.stdin.write(probeScript(mark, options.node));
+  // Whoever names a node wants that one, or to hear that it will not do.
+  const nodeRoot = options.provisionNode && options.node === undefined ? options.root : undefined;
+  channel.stdin.write(probeScript({ mark, node: options.node, nodeRoot }));
+  let provision: NodeProvision | undefined;
   let answered = false;
-  let host = { platform: "", node: "", nodePath: "", root: "" };
+  let host = { platform: "", node: "", nodePath: "", agentFolder: "" };
   try {
     for await (const text of markedLines(channel.stdout, mark, noise)) {
       answered = true;
@@ -84,7 +93,16 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
           channel.stdin.write(`${JSON.stringify(parameters(mark, files, options))}\n`);
           break;
         case "no-node":
-          throw noNode(options, line.old);
+          if (nodeRoot === undefined) throw missingNode(options, line);
+          provision = await NodeProvision.find(options, line);
+          channel.stdin.write(provision.offer);
+          break;
+        case "send-node":
+          deadline.stop();
+          void provision?.send(channel).then(() => deadline.start());
+          break;
+        case "node-refused":
+          throw provision?.refusal(line.reason, noise.lastLine()) ?? ended(options, noise, answered);
         case "host":
           host = line;
           break;
@@ -101,7 +119,7 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
             node: host.node,
             platform: host.platform,
             nodePath: host.nodePath,
-            bundle: `${host.root}/agent/${files.manifest.build}/agent.cjs`,
+            bundle: `${host.agentFolder}/agent.cjs`,
             sessionEnded: channel.exit.then(() => channel.close()),
           };
         case "error":
@@ -151,14 +169,22 @@ async function* markedLines(stdout: Readable, mark: string, noise: Noise): Async
 }
 
 class Deadline {
-  readonly #timer: NodeJS.Timeout;
+  readonly #ms: number;
+  readonly #onPassed: () => void;
+  #timer: NodeJS.Timeout | undefined;
   #passed = false;
 
   constructor(ms: number, onPassed: () => void) {
+    this.#ms = ms;
+    this.#onPassed = onPassed;
+    this.start();
+  }
+
+  start(): void {
     this.#timer = setTimeout(() => {
       this.#passed = true;
-      onPassed();
-    }, ms);
+      this.#onPassed();
+    }, this.#ms);
   }
 
   get passed(): boolean {
@@ -170,34 +196,13 @@ class Deadline {
   }
 }
 
-function noNode(options: DeployOptions, old: boolean): RuntimeError {
-  if (old) {
-    return new RuntimeError(
-      "node-too-old",
-      `The node on ${options.host} is older than version 18`,
-      "Install a newer one there, or name one with the option node",
-    );
-  }
-  return options.node === undefined
-    ? new RuntimeError(
-        "node-missing",
-        `No node was found on ${options.host}`,
-        "Install Node 18 or newer there, or name its path with the option node",
-      )
-    : new RuntimeError(
-        "node-missing",
-        `There is no node at ${options.node} on ${options.host}`,
-        "Correct the option node",
-      );
-}
-
 /** @param answered whether /bin/sh has come to run our script */
 function ended(options: DeployOptions, noise: Noise, answered: boolean): RuntimeError {
   const last = noise.lastLine();
   return new RuntimeError(
     "agent-start-failed",
     `The session on ${options.host} ended before ${answered ? "the agent was started" : "/bin/sh ran in it"}${last === "" ? "" : ` (it said: ${last})`}`,
-    answered ? `Check that this works: ssh ${options.host} /bin/sh` : inTheWay(options),
+    answered ? `Check that this works: ssh ${options.host} /bin/sh -c true` : inTheWay(options),
   );
 }
 
@@ -210,5 +215,5 @@ function late(options: DeployOptions, answered: boolean): RuntimeError {
 }
 
 function inTheWay({ host }: DeployOptions): string {
-  return `ForceCommand in its sshd_config, command= in authorized_keys, the account's shell (nologin, false) or a start-up file stands in the way: check that "ssh ${host} /bin/sh" works without questions`;
+  return `ForceCommand in its sshd_config, command= in authorized_keys, the account's shell (nologin, false) or a start-up file stands in the way (it must neither read input, nor end the shell, nor replace it): check that "ssh ${host} /bin/sh -c true" works without questions`;
 }

@@ -123,8 +123,8 @@ export class Host {
     if ((await endpoint.ask(ANSWER_LIMIT_MS)) === undefined) live.carrier.close();
   }
 
-  #agentOptions({ options: { host, root, node, forwardAgent } }: ChannelRequest): AgentOptions {
-    return { host, root, node, forwardAgent, deadlineMs: this.target.connectTimeoutMs };
+  #agentOptions({ options: { host, root, node, provisionNode, forwardAgent } }: ChannelRequest): AgentOptions {
+    return { host, root, node, provisionNode, forwardAgent, deadlineMs: this.target.connectTimeoutMs };
   }
 
   close(): void {
@@ -201,7 +201,7 @@ class Live {
   }
 
   endpoint(files: AgentFiles, options: AgentOptions): AgentEndpoint {
-    const key = JSON.stringify([options.root, options.node]);
+    const key = JSON.stringify([options.root, options.node, options.provisionNode]);
     let endpoint = this.#endpoints.get(key);
     if (endpoint === undefined) {
       endpoint = new AgentEndpoint(this.carrier, this.#name, files, options, this.#hasAuthAgent);

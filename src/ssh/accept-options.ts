@@ -45,6 +45,7 @@ const CHECKS: Record<string, (value: unknown) => boolean> = {
   carrier: (value) => value === "auto" || value === "ssh2" || value === "openssh",
   root: isPath,
   node: isPath,
+  provisionNode: isFlag,
   path: (value) =>
     Array.isArray(value) &&
     value.length <= MAX_ENTRIES &&

@@ -68,6 +68,7 @@ export const RuntimeOptionsSchema = z.strictObject({
   carrier: z._default(z.enum(["auto", "ssh2", "openssh"], 'must be "auto", "ssh2" or "openssh"'), "auto"),
   root: z._default(path(REMOTE_PATH), "~/.paseo-ssh-runtime"),
   node: z.optional(path(REMOTE_PATH)),
+  provisionNode: z._default(flag(), false),
   path: z.optional(pathSchema),
   env: z.optional(envSchema),
   helper: z.optional(z.union([path(LOCAL_PATH), z.literal(false)], `${LOCAL_PATH}, or false`)),

@@ -24,15 +24,16 @@ function folderOfAge(parent: string, name: string, days: number): string {
   return folder;
 }
 
-it("removes agents and helpers that nobody has used for a month, and keeps what is in use", async () => {
-  const old = [folderOfAge(layout.agents, "old", 31), folderOfAge(layout.helpers, "old", 31)];
-  const used = [folderOfAge(layout.agents, "own", 400), folderOfAge(layout.helpers, "own", 400)];
-  const young = [folderOfAge(layout.agents, "young", 29), folderOfAge(layout.helpers, "young", 29)];
+it("removes agents, helpers and nodes that nobody has used for a month, and keeps what is in use", async () => {
+  const places = [layout.agents, layout.helpers, layout.nodes];
+  const old = places.map((place) => folderOfAge(place, "old", 31));
+  const used = places.map((place) => folderOfAge(place, "own", 400));
+  const young = places.map((place) => folderOfAge(place, "young", 29));
   await collectUnused(layout, used);
   expect(old.filter(existsSync)).toEqual([]);
-  expect([...used, ...young].filter(existsSync)).toHaveLength(4);
+  expect([...used, ...young].filter(existsSync)).toHaveLength(6);
   await collectUnused(layout, []);
-  expect(used.filter(existsSync)).toHaveLength(2);
+  expect(used.filter(existsSync)).toHaveLength(3);
 });
 
 it("has nothing to do on a host without either, or where a helper in use is gone", async () => {

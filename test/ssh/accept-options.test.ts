@@ -70,6 +70,7 @@ describe("quick acceptance of options", () => {
       carrier: "auto",
       root: "~/.psr",
       node: "/usr/bin/node",
+      provisionNode: true,
       path: ["~/bin"],
       env: { A: "1" },
       helper: "/opt/helper",
