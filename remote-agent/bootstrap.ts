@@ -242,7 +242,7 @@ function removeQuietly(target: string): void {
 function receiveFile(target: string, file: BootstrapFile): Promise<void> {
   return new Promise((resolve, reject) => {
     const hash = crypto.createHash("sha256");
-    const fd = fs.openSync(target, "wx", file.mode);
+    const fd = fs.openSync(target, "wx", file.mode & 0o700);
     const finish = () => {
       wanted = undefined;
       fs.fsyncSync(fd);

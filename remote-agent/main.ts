@@ -1,8 +1,8 @@
 import { closeSync, writeSync } from "node:fs";
 import * as z from "zod/mini";
-import { RuntimeError } from "../src/wire/errors.ts";
 import { Agent } from "./agent.ts";
 import { runBridge } from "./bridge.ts";
+import { failureOf } from "./failure.ts";
 
 /**
  * Entry of the agent bundle: `node agent.cjs bridge <socket>` is the host's end of a bridge to an agent that runs, `node
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
     agent = await Agent.start(ConfigSchema.parse(JSON.parse(process.argv[2] ?? "")));
   } catch (error) {
     console.error(error);
-    answer({ type: "error", error: RuntimeError.from(error).toData() });
+    answer({ type: "error", error: failureOf(error).toData() });
     process.exit(1);
   }
   process.once("SIGTERM", () => void agent?.stop());

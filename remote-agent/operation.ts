@@ -7,6 +7,7 @@ import type { WireResponse } from "../src/wire/from-agent.ts";
 import { AGENT_SIDE, type ClientFrame, type ExecRequest, type WireRequest } from "../src/wire/from-client.ts";
 import type { Execution } from "./execution.ts";
 import type { Executions } from "./executions.ts";
+import { failureOf } from "./failure.ts";
 import { forwardToAgent } from "./forward.ts";
 import type { HelperStore } from "./helper.ts";
 import type { Links } from "./links.ts";
@@ -158,7 +159,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
       if (response === undefined) return;
       this.#connection.sendJson(FrameType.Response, response);
     } catch (error) {
-      this.#connection.sendJson(FrameType.Response, { kind: "error", error: RuntimeError.from(error).toData() });
+      this.#connection.sendJson(FrameType.Response, { kind: "error", error: failureOf(error).toData() });
     }
     this.#answered = true;
     this.#connection.end();
@@ -241,7 +242,7 @@ export class Operation implements ConnectionHandler<ClientFrame> {
     try {
       for (const deliver of early) deliver(execution);
     } catch (error) {
-      this.#connection.fail(RuntimeError.from(error));
+      this.#connection.fail(failureOf(error));
     }
   }
 

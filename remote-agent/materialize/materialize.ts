@@ -1,5 +1,5 @@
-import { RuntimeError } from "../../src/wire/errors.ts";
 import { cancellation } from "../../src/wire/git-process.ts";
+import { failureOf } from "../failure.ts";
 import { captureBaseline } from "./baseline.ts";
 import { ensureCacheRoot } from "./cache-folder.ts";
 import { materializeDirectory } from "./directory-source.ts";
@@ -16,7 +16,7 @@ export type { MaterializeInput, MaterializeResult } from "./types.ts";
  *
  * @throws RuntimeError git-source-unreachable, revision-unknown, branch-unknown, branch-name-invalid,
  *   change-request-unavailable, source-unsupported, subdirectory-missing, cwd-outside-workspace, git-missing, git-failed,
- *   wire-violation, cancelled, or what the supply failed with
+ *   wire-violation, cancelled, root-not-writable, or what the supply failed with
  */
 export async function materialize(input: MaterializeInput): Promise<MaterializeResult> {
   const { contentPath, signal, source, placement } = input;
@@ -31,6 +31,6 @@ export async function materialize(input: MaterializeInput): Promise<MaterializeR
     return { kind: made.kind, root, ...(made.branch === undefined ? {} : { branch: made.branch }), baseline };
   } catch (error) {
     await removeTree(contentPath);
-    throw RuntimeError.from(error);
+    throw failureOf(error);
   }
 }
