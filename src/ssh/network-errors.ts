@@ -1,8 +1,11 @@
-import { RuntimeError } from "../wire/errors.ts";
+import { oneLine, RuntimeError } from "../wire/errors.ts";
 import { type SshTarget, targetName } from "./target.ts";
 
-/** What a person reads when no connection came about, decided by the system's error code (errno(3), getaddrinfo(3)). */
-export function connectError(error: unknown, target: SshTarget): RuntimeError {
+/**
+ * What a person reads when no connection came about, decided by the system's error code (errno(3), getaddrinfo(3)).
+ * @param said what the server has sent first; empty when it has accepted the connection and sent nothing
+ */
+export function connectError(error: unknown, target: SshTarget, said?: string): RuntimeError {
   const code = systemCode(error);
   const name = targetName(target);
   switch (code) {
@@ -39,6 +42,7 @@ export function connectError(error: unknown, target: SshTarget): RuntimeError {
         { cause: error },
       );
     default:
+      if (said !== undefined && !/^SSH-/m.test(said)) return droppedError(said, target, error);
       return new RuntimeError(
         "connection-failed",
         `The connection to ${name} ended before it was established (${code ?? textOf(error)})`,
@@ -46,6 +50,32 @@ export function connectError(error: unknown, target: SshTarget): RuntimeError {
         { cause: error },
       );
   }
+}
+
+/**
+ * The server has hung up before its version (RFC 4253, 4.2). OpenSSH then says "Exceeded MaxStartups", and since 9.8,
+ * which also keeps out addresses whose logins have failed (PerSourcePenalties), "Not allowed at this time" in all cases
+ * (sshd.c, drop_connection). Older ones say nothing, and neither do firewalls and tcp wrappers.
+ */
+function droppedError(said: string, target: SshTarget, cause: unknown): RuntimeError {
+  const name = targetName(target);
+  const line = oneLine(said.split(/[\r\n]/)[0]!);
+  if (/MaxStartups|not allowed at this time/i.test(line)) {
+    return new RuntimeError(
+      "connection-failed",
+      `${name} turns connections away at this time (it said: ${line})`,
+      "Too many logins are under way there, or logins from here have failed too often: wait some minutes, or see MaxStartups and PerSourcePenalties in its sshd_config",
+      { cause },
+    );
+  }
+  return new RuntimeError(
+    "connection-failed",
+    said === ""
+      ? `${name} accepted the connection and dropped it without a word`
+      : `${name} does not speak SSH (it said: ${line})`,
+    "Check that an SSH server listens on that port, and whether a firewall, MaxStartups or PerSourcePenalties keeps this address out; the server's log says more",
+    { cause },
+  );
 }
 
 /** @param detail what else is known */

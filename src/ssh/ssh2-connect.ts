@@ -53,6 +53,9 @@ const REFUSED_LOGIN = new Set([
   14, // NO_MORE_AUTH_METHODS_AVAILABLE
 ]);
 
+/** RFC 4253, 4.2: the longest line of a version. */
+const MAX_SAID_BYTES = 255;
+
 /** Ours watches the link (see Ssh2Carrier); ssh2 only sends the questions. */
 const NEVER = 1_000_000_000;
 
@@ -118,6 +121,8 @@ class Attempt {
   readonly #startedAt = performance.now();
   readonly #opening = new AbortController();
   #transport: Transport | undefined;
+  /** What the server has sent first; undefined while there is no connection. */
+  #said: string | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #phase: Phase = "connecting";
   #hostKeyRefusal: RuntimeError | undefined;
@@ -177,6 +182,7 @@ class Attempt {
     this.#client.on("close", () => this.#onError(new Error("the server closed the connection")));
     // For forwarding alone: what logs in, and in which order, the authenticator decides.
     const forwardedAgent = this.#target.forwardAgent ? agentSocket(this.#target, this.#options.authSock) : undefined;
+    this.#said = "";
     this.#client.connect({
       sock: transport.stream as Readable,
       ...(forwardedAgent === undefined ? {} : { agent: forwardedAgent }),
@@ -191,6 +197,10 @@ class Attempt {
       keepaliveCountMax: NEVER,
       // Other servers have direct-streamlocal too, and those that do not say so.
       strictVendor: false,
+    });
+    // After ssh2's own listener, since the first one sets the stream in motion.
+    transport.stream.once("data", (chunk: Buffer) => {
+      this.#said = chunk.toString("latin1", 0, MAX_SAID_BYTES);
     });
   }
 
@@ -274,7 +284,7 @@ class Attempt {
       // The transport knows why it ended.
       this.fail(error);
     } else if (this.#phase === "connecting") {
-      this.fail(connectError(error, this.#target));
+      this.fail(connectError(error, this.#target, this.#said));
     } else if (
       error.level === "agent" ||
       (error.level === "client-authentication" && !this.#authenticator?.exhausted)

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, type Server, type Socket } from "node:net";
+import { connect as connectTcp, createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { connect, output, resolve } from "../ssh/support.ts";
 import { startDelayingProxy } from "../support/delaying-proxy.ts";
@@ -91,6 +91,43 @@ describeReal("connecting", () => {
     expect(await failureOf({ port })).toMatchObject({
       code: "connection-failed",
       message: expect.stringContaining(`127.0.0.1:${port}`),
+    });
+  });
+
+  it.each([
+    ["Exceeded MaxStartups", /turns connections away at this time \(it said: Exceeded MaxStartups\)$/, /MaxStartups/],
+    [
+      "Not allowed at this time",
+      /turns connections away .* \(it said: Not allowed at this time\)$/,
+      /PerSourcePenalties/,
+    ],
+    [
+      "\x1b[2JHTTP/1.1 400 Bad",
+      /does not speak SSH \(it said: HTTP\/1\.1 400 Bad\)$/,
+      /an SSH server listens on that port/,
+    ],
+    ["", /accepted the connection and dropped it without a word$/, /firewall, MaxStartups or PerSourcePenalties/],
+  ])("says what a server said that hung up before its version: %j", async (line, message, remedy) => {
+    const port = await listen((socket) => socket.end(line === "" ? "" : `${line}\r\n`));
+    expect(await failureOf({ port })).toMatchObject({
+      code: "connection-failed",
+      message: expect.stringMatching(message),
+      remedy: expect.stringMatching(remedy),
+    });
+  });
+
+  it("says so when a server has as many logins under way as it takes", async () => {
+    const busy = await startSshd({ config: ["MaxStartups 1"] });
+    const waiting = connectTcp(busy.port, "127.0.0.1");
+    onTestFinished(async () => {
+      waiting.destroy();
+      await busy.stop();
+    });
+    await once(waiting, "data");
+    const attempt = connect(await resolve(busy.options()));
+    await expect(attempt).rejects.toMatchObject({
+      code: "connection-failed",
+      message: expect.stringMatching(/turns connections away at this time \(it said: /),
     });
   });
 
