@@ -54,7 +54,7 @@ class ProxyStream extends Duplex {
   #ended = false;
 
   constructor(child: ChildProcessWithoutNullStreams, target: SshTarget) {
-    super({ allowHalfOpen: true });
+    super({ allowHalfOpen: false });
     this.#child = child;
     this.#target = target;
     child.stdout.on("data", (chunk: Buffer) => {

@@ -39,6 +39,8 @@ export async function openTransport(target: SshTarget, options: TransportOptions
 
 async function openThroughHop(target: SshTarget, hop: Ssh2Carrier): Promise<Transport> {
   const stream = await hop.openTcp(target.host, target.port);
+  // SSH has no half-closed connections: a server that has ended its side is gone, as after a reset of its socket.
+  stream.once("end", () => void stream.end());
   return {
     stream,
     detail: `through ${targetName(target.jump!)}`,

@@ -69,8 +69,10 @@ export async function connect(target: SshTarget, options: ConnectOptions = {}): 
 export async function output(
   carrier: Carrier,
   command: string,
+  input?: Buffer,
 ): Promise<{ stdout: string; stderr: string; exit: CommandExit }> {
   const channel = await carrier.run(command);
+  if (input !== undefined) channel.stdin.end(input);
   const [stdout, stderr, exit] = await Promise.all([text(channel.stdout), text(channel.stderr), channel.exit]);
   return { stdout, stderr, exit };
 }
