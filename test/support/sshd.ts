@@ -21,6 +21,8 @@ export interface SshdOptions {
   hostKeyTypes?: KeyType[];
   /** A fixed port, for a server that comes back where another was. Default: a free one. */
   port?: number;
+  /** Listen at this address of a network namespace instead of on loopback. */
+  within?: { namespace: string; address: string };
 }
 
 export interface Sshd {
@@ -85,9 +87,10 @@ export async function startSshd(options: SshdOptions = {}): Promise<Sshd> {
     const logFile = join(folder, "sshd.log");
     const { child, port } = await launch(program, folder, logFile, hostKeys, options);
     const knownHostsFile = join(folder, "known_hosts");
-    writeFileSync(knownHostsFile, hostPublicKeys.map((key) => `[127.0.0.1]:${port} ${key}\n`).join(""));
+    const host = options.within?.address ?? "127.0.0.1";
+    const name = port === 22 ? host : `[${host}]:${port}`;
+    writeFileSync(knownHostsFile, hostPublicKeys.map((key) => `${name} ${key}\n`).join(""));
 
-    const host = "127.0.0.1";
     const user = userInfo().username;
     const identityFile = identityFiles[0]!;
     const pid = child.pid!;
@@ -160,7 +163,7 @@ async function launch(
       configFile,
       [
         ...(options.config ?? []),
-        "ListenAddress 127.0.0.1",
+        `ListenAddress ${options.within?.address ?? "127.0.0.1"}`,
         `Port ${port}`,
         ...hostKeys.map((file) => `HostKey ${file}`),
         `AuthorizedKeysFile ${join(folder, "authorized_keys")}`,
@@ -171,8 +174,11 @@ async function launch(
         "",
       ].join("\n"),
     );
-    const child = spawn(program, ["-D", "-f", configFile, "-E", logFile], { stdio: "ignore" });
-    if (await bannerArrives(child, port)) return { child, port };
+    const [command, ...args] = [...namespaceCommand(options), program, "-D", "-f", configFile, "-E", logFile];
+    const child = spawn(command!, args, { stdio: "ignore" });
+    // A namespace may be out of reach from here.
+    const listening = options.within === undefined ? () => readsBanner(port) : async () => saysThatItListens(logFile);
+    if (await comesUp(child, listening)) return { child, port };
     child.kill("SIGKILL");
     if (attempt === START_ATTEMPTS || options.port !== undefined) {
       throw new Error(`sshd did not start: ${existsSync(logFile) ? readFileSync(logFile, "utf8") : "no log"}`);
@@ -180,7 +186,16 @@ async function launch(
   }
 }
 
-async function bannerArrives(child: ChildProcess, port: number): Promise<boolean> {
+/** ip-netns(8); `ip` becomes the program, so its process id is that of sshd. */
+function namespaceCommand({ within }: SshdOptions): string[] {
+  return within === undefined ? [] : ["ip", "netns", "exec", within.namespace];
+}
+
+function saysThatItListens(logFile: string): boolean {
+  return existsSync(logFile) && readFileSync(logFile, "utf8").includes("Server listening on");
+}
+
+async function comesUp(child: ChildProcess, listening: () => Promise<boolean>): Promise<boolean> {
   const deadline = Date.now() + START_DEADLINE_MS;
   let ended = false;
   child.once("exit", () => {
@@ -190,7 +205,7 @@ async function bannerArrives(child: ChildProcess, port: number): Promise<boolean
     ended = true;
   });
   while (!ended && Date.now() < deadline) {
-    if (await readsBanner(port)) return !ended;
+    if (await listening()) return !ended;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   return false;
