@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -83,4 +83,11 @@ export async function readAll(stream: Readable): Promise<Buffer> {
   stream.on("data", (chunk: Buffer) => chunks.push(chunk));
   await once(stream, "end");
   return Buffer.concat(chunks);
+}
+
+/** A keychain program that is this script; it goes with the end of the test. */
+export function keychainProgram(source: string): string {
+  const path = join(temporaryFolder(), "keychain.cjs");
+  writeFileSync(path, source);
+  return path;
 }

@@ -1,0 +1,121 @@
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import ssh2, { type AuthContext, type Prompt } from "ssh2";
+import { expect, it, onTestFinished } from "vitest";
+import { Keychain } from "../../src/ssh/keychain.ts";
+import { connect, keychainProgram, resolve, temporaryFolder } from "./support.ts";
+
+/** Questions that no server of a test machine asks: one-time codes, several at once, visible ones, a new password. */
+
+const PASSWORD = "open sesame";
+
+const keychain = () =>
+  new Keychain(
+    {},
+    { program: keychainProgram(`process.stdout.write(JSON.stringify({type:"secret",secret:"${PASSWORD}"}))`) },
+  );
+
+/**
+ * A server with keyboard-interactive, which asks one round of questions after the other.
+ * @returns what it was answered
+ */
+async function serverThatAsks(rounds: Prompt[][], methods = ["keyboard-interactive"]) {
+  const answers: string[][] = [];
+  const passwords: string[] = [];
+  const hostKey = ssh2.utils.generateKeyPairSync("ed25519");
+  const server = new ssh2.Server({ hostKeys: [hostKey.private] }, (client) => {
+    client.on("error", () => {});
+    client.on("authentication", (context) => {
+      if (context.method === "keyboard-interactive") ask(context, 0);
+      else if (context.method === "password") onPassword(context);
+      else context.reject(methods as never);
+    });
+  });
+  function ask(context: AuthContext & { prompt?: unknown }, round: number): void {
+    if (context.method !== "keyboard-interactive") return;
+    const questions = rounds[round];
+    if (questions === undefined) context.accept();
+    else
+      context.prompt(questions, "", (given) => {
+        answers.push(given);
+        if (given.length === questions.length && given.every((answer) => answer === PASSWORD)) ask(context, round + 1);
+        else context.reject(methods as never);
+      });
+  }
+  function onPassword(context: AuthContext): void {
+    if (context.method !== "password") return;
+    passwords.push(context.password);
+    if (methods.includes("expired")) context.requestChange("Your password has expired", () => context.reject());
+    else context.reject(methods as never);
+  }
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as { port: number };
+  const folder = temporaryFolder();
+  const [knownHostsFile, sshConfigFile] = [join(folder, "known_hosts"), join(folder, "config")];
+  writeFileSync(knownHostsFile, `[127.0.0.1]:${port} ${hostKey.public}\n`);
+  writeFileSync(sshConfigFile, "IdentityFile none\n");
+  const target = await resolve({ host: "127.0.0.1", port, user: "dev", knownHostsFile, sshConfigFile });
+  return { target, answers, passwords };
+}
+
+const hidden = (prompt: string): Prompt => ({ prompt, echo: false });
+
+it.each(["Password: ", "(dev@devbox) Password: ", "dev's password:", "Passwort: ", "パスワード: "])(
+  "answers %j with the password",
+  async (question) => {
+    const { target, answers } = await serverThatAsks([[hidden(question)]]);
+    expect(await connect(target, { keychain: keychain() })).toBeDefined();
+    expect(answers).toEqual([[PASSWORD]]);
+  },
+);
+
+it("goes on where the server asks nothing", async () => {
+  const { target } = await serverThatAsks([]);
+  expect(await connect(target)).toBeDefined();
+});
+
+it.each([
+  ["a one-time code", [hidden("Verification code: ")], '"Verification code:"'],
+  ["a one-time password", [hidden("One-time password (OATH) for `dev': ")], '"One-time password (OATH) for `dev\':"'],
+  ["two things at once", [hidden("Password: "), hidden("Code: ")], '"Password:" and "Code:"'],
+  ["with an echo", [{ prompt: "Password: ", echo: true }], '"Password:"'],
+  ["with control characters", [hidden("\x1b[2JToken\r\n: ")], '"Token :"'],
+])("does not answer %s, and says what was asked", async (_name, questions, named) => {
+  const { target, answers } = await serverThatAsks([questions]);
+  const failure = await connect(target, { keychain: keychain() }).catch((error: unknown) => error);
+  expect(failure).toMatchObject({
+    code: "authentication-failed",
+    remedy: expect.stringContaining(
+      `keyboard-interactive, where the server asks ${named}, to which there is no stored answer`,
+    ),
+  });
+  expect(answers).toEqual([[]]);
+});
+
+it("names the code that is asked for after the password", async () => {
+  const { target, answers } = await serverThatAsks([[hidden("Password: ")], [hidden("Duo passcode: ")]]);
+  const failure = await connect(target, { keychain: keychain() }).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ remedy: expect.stringContaining('"Duo passcode:"') });
+  expect(answers).toEqual([[PASSWORD], []]);
+});
+
+it("sends a password once, though a server asks twice and has another method for it", async () => {
+  const rounds = [[hidden("Password: ")], [hidden("Password: ")]];
+  const { target, answers, passwords } = await serverThatAsks(rounds, ["keyboard-interactive", "password"]);
+  await expect(connect(target, { keychain: keychain() })).rejects.toMatchObject({ code: "authentication-failed" });
+  expect(answers).toEqual([[PASSWORD], []]);
+  expect(passwords).toEqual([]);
+});
+
+it("says so when the password has expired", async () => {
+  const { target, passwords } = await serverThatAsks([], ["password", "expired"]);
+  await expect(connect(target, { keychain: keychain() })).rejects.toMatchObject({
+    code: "authentication-failed",
+    message: expect.stringContaining("has expired"),
+    remedy: expect.stringContaining("auth set"),
+  });
+  expect(passwords).toEqual([PASSWORD]);
+});
