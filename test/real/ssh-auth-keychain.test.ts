@@ -1,7 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { appendFileSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve as resolvePath } from "node:path";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { Keychain } from "../../src/ssh/keychain.ts";
+import { passphraseAccount } from "../../src/ssh/keychain-protocol.ts";
+import { connect, resolve } from "../ssh/support.ts";
 import { BuildHost, failureCode } from "../support/build-host.ts";
 import { type Keyring, startKeyring } from "../support/keyring.ts";
 import { describeWithPrograms } from "../support/requirements.ts";
@@ -10,6 +13,7 @@ import { filesWith, watchProcesses } from "../support/secret-scan.ts";
 import { startSshAgent } from "../support/ssh-agent.ts";
 import { generateKey } from "../support/sshd.ts";
 
+const PROGRAM = resolvePath(import.meta.dirname, "../../dist/keychain.cjs");
 const PASSPHRASE = "correct horse battery";
 const NO_BUS = { DBUS_SESSION_BUS_ADDRESS: undefined, XDG_RUNTIME_DIR: undefined, DISPLAY: undefined };
 
@@ -22,9 +26,12 @@ describeWithPrograms(
   let keyring: Keyring;
   let session: { DBUS_SESSION_BUS_ADDRESS: string; XDG_RUNTIME_DIR: string };
 
+  let keychain: Keychain;
+
   beforeAll(async () => {
     host = await BuildHost.start();
     keyring = await startKeyring();
+    keychain = new Keychain(keyring.env, { program: PROGRAM });
     const { DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR } = keyring.env;
     session = { DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR };
   });
@@ -51,18 +58,24 @@ describeWithPrograms(
     const result = await clientWith(keyFile).run(args, `${secret}\n`);
     expect(result).toMatchObject({ code: 0, stderr: "" });
   }
-  const accepted = (mark: number) =>
-    host.sshd
-      .log()
-      .slice(mark)
-      .match(/Accepted publickey .* (ED25519|ECDSA|RSA) /)?.[1];
+  /** As the server logs the key that it has accepted. */
+  const fingerprintOf = (keyFile: string) =>
+    execFileSync("ssh-keygen", ["-l", "-f", `${keyFile}.pub`], { encoding: "utf8" }).split(" ")[1]!;
 
-  it.each(["ed25519", "ecdsa", "rsa"] as const)("log in with the passphrase from the keychain: %s", async (type) => {
+  it.each([
+    ["ed25519", "RFC4716"],
+    ["rsa", "RFC4716"],
+    ["ecdsa", "RFC4716"],
+    ["ecdsa", "PEM"],
+    ["rsa", "PKCS8"],
+    ["ecdsa", "PKCS8"],
+  ] as const)("log in with the passphrase from the keychain: %s in the format %s", async (type, format) => {
     const keyFile = encryptedKey(type);
-    await store(keyFile);
-    const mark = host.sshd.log().length;
-    expect(await codeOf(inspect(clientWith(keyFile)))).toBe("reached");
-    expect(accepted(mark)).toBe(type.toUpperCase());
+    execFileSync("ssh-keygen", ["-q", "-p", "-m", format, "-P", PASSPHRASE, "-N", PASSPHRASE, "-f", keyFile]);
+    await keychain.ask({ type: "store", account: passphraseAccount(keyFile), secret: PASSPHRASE });
+    const target = await resolve(host.sshd.options({ identityFile: keyFile }));
+    await connect(target, { keychain });
+    await expect.poll(() => host.sshd.log()).toContain(fingerprintOf(keyFile));
   });
 
   it("show their secret in no command line, environment, file or log", async () => {
@@ -123,6 +136,19 @@ describeWithPrograms(
 
     agent.add(host.sshd.identityFile);
     expect(await codeOf(inspect(client))).toBe("reached");
+  });
+
+  it("are passed over when the keychain is locked", async () => {
+    const locked = await startKeyring();
+    onTestFinished(() => locked.stop());
+    const keyFile = encryptedKey();
+    const entry = { type: "store", account: passphraseAccount(keyFile), secret: PASSPHRASE } as const;
+    await new Keychain(locked.env, { program: PROGRAM }).ask(entry);
+    locked.lock();
+    const target = await resolve(host.sshd.options({ identityFile: keyFile }), {
+      identityFiles: [keyFile, host.sshd.identityFile],
+    });
+    expect(await connect(target, { keychain: new Keychain(locked.env, { program: PROGRAM }) })).toBeDefined();
   });
 
   it("are not unlocked for a server that does not want them", async () => {

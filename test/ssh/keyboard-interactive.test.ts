@@ -1,10 +1,7 @@
-import { once } from "node:events";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
-import ssh2, { type AuthContext, type Prompt } from "ssh2";
-import { expect, it, onTestFinished } from "vitest";
+import type { AuthContext, Prompt } from "ssh2";
+import { expect, it } from "vitest";
 import { Keychain } from "../../src/ssh/keychain.ts";
-import { connect, keychainProgram, resolve, temporaryFolder } from "./support.ts";
+import { connect, keychainProgram, resolve, serverOfOurs } from "./support.ts";
 
 /** Questions that no server of a test machine asks: one-time codes, several at once, visible ones, a new password. */
 
@@ -23,9 +20,7 @@ const keychain = () =>
 async function serverThatAsks(rounds: Prompt[][], methods = ["keyboard-interactive"]) {
   const answers: string[][] = [];
   const passwords: string[] = [];
-  const hostKey = ssh2.utils.generateKeyPairSync("ed25519");
-  const server = new ssh2.Server({ hostKeys: [hostKey.private] }, (client) => {
-    client.on("error", () => {});
+  const options = await serverOfOurs((client) => {
     client.on("authentication", (context) => {
       if (context.method === "keyboard-interactive") ask(context, 0);
       else if (context.method === "password") onPassword(context);
@@ -49,16 +44,7 @@ async function serverThatAsks(rounds: Prompt[][], methods = ["keyboard-interacti
     if (methods.includes("expired")) context.requestChange("Your password has expired", () => context.reject());
     else context.reject(methods as never);
   }
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as { port: number };
-  const folder = temporaryFolder();
-  const [knownHostsFile, sshConfigFile] = [join(folder, "known_hosts"), join(folder, "config")];
-  writeFileSync(knownHostsFile, `[127.0.0.1]:${port} ${hostKey.public}\n`);
-  writeFileSync(sshConfigFile, "IdentityFile none\n");
-  const target = await resolve({ host: "127.0.0.1", port, user: "dev", knownHostsFile, sshConfigFile });
-  return { target, answers, passwords };
+  return { target: await resolve(options), answers, passwords };
 }
 
 const hidden = (prompt: string): Prompt => ({ prompt, echo: false });

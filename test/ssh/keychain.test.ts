@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { Keychain } from "../../src/ssh/keychain.ts";
-import { isRunning } from "../support/processes.ts";
+import { untilGone } from "../support/processes.ts";
 import { keychainProgram, temporaryFolder } from "./support.ts";
 
 /** What becomes of a keychain program that misbehaves; what a real keychain says is in test/real. */
@@ -51,7 +51,7 @@ it("a keychain that waits for somebody is given up and not asked again", async (
   }
   const pids = readFileSync(mark, "utf8").trim().split("\n").map(Number);
   expect(pids).toHaveLength(1);
-  await expect.poll(() => isRunning(pids[0]!)).toBe(false);
+  await untilGone(...pids);
 });
 
 it("the program gets the caller's variables and no others", async () => {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import ssh2 from "ssh2";
+import ssh2, { type Connection } from "ssh2";
 import { onTestFinished } from "vitest";
 import type { Carrier, CommandExit } from "../../src/ssh/carrier.ts";
 import { connect as connectAs } from "../../src/ssh/connect.ts";
@@ -90,4 +90,22 @@ export function keychainProgram(source: string): string {
   const path = join(temporaryFolder(), "keychain.cjs");
   writeFileSync(path, source);
   return path;
+}
+
+/** A server of our own, for what no OpenSSH server can be made to do. @returns runtime options that reach it, without keys */
+export async function serverOfOurs(serve: (client: Connection) => void): Promise<Record<string, unknown>> {
+  const hostKey = ssh2.utils.generateKeyPairSync("ed25519");
+  const server = new ssh2.Server({ hostKeys: [hostKey.private] }, (client) => {
+    client.on("error", () => {});
+    serve(client);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as { port: number };
+  const folder = temporaryFolder();
+  const [knownHostsFile, sshConfigFile] = [join(folder, "known_hosts"), join(folder, "config")];
+  writeFileSync(knownHostsFile, `[127.0.0.1]:${port} ${hostKey.public}\n`);
+  writeFileSync(sshConfigFile, "IdentityFile none\n");
+  return { host: "127.0.0.1", port, user: "dev", knownHostsFile, sshConfigFile };
 }

@@ -5,7 +5,7 @@ import { setImmediate as turn } from "node:timers/promises";
 /** Looks for a secret where none may be: command lines and environments of all processes, and files. */
 
 /** Ids of processes that have this text in their command line or environment, and are not this one. */
-export function processesWith(text: string): number[] {
+function processesShowing(text: string): number[] {
   return processIds().filter(
     (pid) => pid !== process.pid && (read(pid, "cmdline") + read(pid, "environ")).includes(text),
   );
@@ -34,8 +34,8 @@ export async function watchProcesses<T>(
     over = true;
   });
   while (!over) {
-    for (const pid of processesWith(secret)) exposed.add(pid);
-    witnessed ||= processesWith(witness).length > 0;
+    for (const pid of processesShowing(secret)) exposed.add(pid);
+    witnessed ||= processesShowing(witness).length > 0;
     await turn();
   }
   return { result: await result, exposed: [...exposed], witnessed };

@@ -101,12 +101,17 @@ describe("dialing the broker", () => {
 });
 
 describe("what of the caller's environment matters to the broker", () => {
-  it("is three variables, and an empty agent socket is none", () => {
-    expect(callerEnvironment({ HOME: "/h", PATH: "/p", SSH_AUTH_SOCK: "/s", SECRET: "x" })).toEqual({
+  it("is what names the keys and the keychain, and what is empty is none", () => {
+    const matters = {
       HOME: "/h",
       PATH: "/p",
       SSH_AUTH_SOCK: "/s",
-    });
-    expect(callerEnvironment({ SSH_AUTH_SOCK: "", PATH: "" })).toEqual({ PATH: "" });
+      DBUS_SESSION_BUS_ADDRESS: "unix:path=/b",
+      XDG_RUNTIME_DIR: "/r",
+    };
+    expect(callerEnvironment({ ...matters, SECRET: "x" })).toEqual(matters);
+    expect(
+      callerEnvironment({ SSH_AUTH_SOCK: "", DBUS_SESSION_BUS_ADDRESS: "", XDG_RUNTIME_DIR: "", PATH: "" }),
+    ).toEqual({ PATH: "" });
   });
 });
