@@ -1,7 +1,10 @@
-import type { AuthContext, Prompt } from "ssh2";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AuthContext, Connection, Prompt } from "ssh2";
 import { expect, it } from "vitest";
 import { Keychain } from "../../src/ssh/keychain.ts";
-import { connect, keychainProgram, resolve, serverOfOurs } from "./support.ts";
+import { processesWith, untilGone } from "../support/processes.ts";
+import { connect, keychainProgram, resolve, serverOfOurs, temporaryFolder } from "./support.ts";
 
 /** Questions that no server of a test machine asks: one-time codes, several at once, visible ones, a new password. */
 
@@ -94,6 +97,33 @@ it("sends a password once, though a server asks twice and has another method for
   await expect(connect(target, { keychain: keychain() })).rejects.toMatchObject({ code: "authentication-failed" });
   expect(answers).toEqual([[PASSWORD], []]);
   expect(passwords).toEqual([]);
+});
+
+it("ends well when the server goes away while the keychain is asked", async () => {
+  const folder = temporaryFolder();
+  const [asked, gone] = [join(folder, "asked"), join(folder, "gone")];
+  // Answers once the server has gone away.
+  const program = keychainProgram(`
+    const fs = require("node:fs");
+    fs.writeFileSync(${JSON.stringify(asked)}, "");
+    setInterval(() => {
+      if (!fs.existsSync(${JSON.stringify(gone)})) return;
+      process.stdout.write(JSON.stringify({ type: "secret", secret: "${PASSWORD}" }));
+      process.exit();
+    }, 10)`);
+  let client: Connection | undefined;
+  const options = await serverOfOurs((connection) => {
+    client = connection;
+    connection.on("authentication", (context) => context.reject(["password"]));
+  });
+  const attempt = connect(await resolve(options), { keychain: new Keychain({}, { program }) });
+  const failed = expect(attempt).rejects.toMatchObject({ code: "connection-failed" });
+  await expect.poll(() => existsSync(asked)).toBe(true);
+  client!.end();
+  await failed;
+  const answered = processesWith(program);
+  writeFileSync(gone, "");
+  await untilGone(...answered);
 });
 
 it("says so when the password has expired", async () => {

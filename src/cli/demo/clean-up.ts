@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import * as z from "zod/mini";
-import { connect, parseRuntimeOptions, resolveTarget } from "../../ssh/index.ts";
+import { connect, Keychain, parseRuntimeOptions, resolveTarget } from "../../ssh/index.ts";
 import { RuntimeError } from "../../wire/errors.ts";
 import { type Installation, runOperation, runWrapper } from "../consumer/index.ts";
 import type { DemoTarget } from "./target.ts";
@@ -82,7 +82,10 @@ async function removeFromHost(
 ): Promise<void> {
   const options = parseRuntimeOptions(rawOptions);
   const { HOME = "", PATH = "", SSH_AUTH_SOCK: authSock } = env;
-  const carrier = await connect(await resolveTarget(options, { HOME, PATH }), { authSock });
+  const carrier = await connect(await resolveTarget(options, { HOME, PATH }), {
+    authSock,
+    keychain: new Keychain(env),
+  });
 
   try {
     const command = await carrier.run("/bin/sh");
