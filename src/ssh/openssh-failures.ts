@@ -8,18 +8,23 @@ const LAST_LINES = 3;
 type Explanation = (said: string, target: SshTarget, log: SshLog) => RuntimeError;
 
 /**
- * What ssh says (OpenSSH: sshconnect.c, sshconnect2.c, packet.c, misc.c) and what it means, the most telling first: a
- * changed key is followed by "Host key verification failed", and a failed jump by "Connection closed".
+ * What ssh says (OpenSSH: sshconnect.c, sshconnect2.c, packet.c, channels.c) and what it means, the most telling first: a
+ * changed key is followed by "Host key verification failed", and a failed jump by "Connection closed". Whole beginnings,
+ * since a server's banner is printed among them.
  */
 const MEANINGS: readonly [RegExp, Explanation][] = [
-  [/REVOKED HOST KEY DETECTED|^Error: Host key .* revoked|marked as revoked/i, revoked],
-  [/REMOTE HOST IDENTIFICATION HAS CHANGED|^Host key for .* has changed/, changed],
-  [/host key is known for .* and you have requested strict checking|^Host key verification failed/, unknownKey],
-  [/Could not resolve hostname/, unknownHost],
-  [/Connection refused/, refused],
-  [/timed out/i, (said, target) => (said.startsWith("Timeout,") ? failed(said, target) : timedOut(target))],
-  [/Permission denied \(|Too many authentication failures|No supported authentication methods/, unauthenticated],
-  [/Bad configuration option|^command-line|: line \d+|terminating, \d+ bad configuration/, badConfiguration],
+  [/^WARNING: REVOKED HOST KEY DETECTED/, revoked],
+  [/^WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED/, changed],
+  [/^No \S+ host key is known for .* and you have requested strict checking|^Host key verification failed/, unknownKey],
+  [
+    /^ssh: Could not resolve hostname |^channel \d+: open failed: connect failed: Name or service not known/,
+    unknownHost,
+  ],
+  [/^(?:ssh: connect to host .*|channel \d+: open failed: connect failed): Connection refused/, refused],
+  [/^(?:ssh: connect to host .*|channel \d+: open failed: connect failed): \w+ timed out/, timedOut],
+  [/^(?:ssh_dispatch_run_fatal: )?Connection (?:to .* )?timed out/, timedOut],
+  [/^\S+: Permission denied \(|^Received disconnect from .*: Too many authentication failures/, unauthenticated],
+  [/^(?:command-line|\/.*):? line \d+: |: Bad configuration option: /, badConfiguration],
 ];
 
 /** Why an `ssh` ended before it had logged in. */
@@ -50,15 +55,10 @@ function changed(_said: string, target: SshTarget, { lines, hostKey }: SshLog): 
   );
 }
 
-function unknownKey(said: string, target: SshTarget, { hostKey }: SshLog): RuntimeError {
-  // Before there is a key of the target's own, it is a jump that has been refused.
-  const whose =
-    hostKey === undefined && target.proxyJump !== undefined
-      ? `a host on the way to ${targetName(target)} (ProxyJump ${target.proxyJump})`
-      : targetName(target);
+function unknownKey(said: string, target: SshTarget, log: SshLog): RuntimeError {
   return new RuntimeError(
     "host-key-unknown",
-    `The host key of ${whose} is not known${hostKey === undefined ? "" : `: ${hostKey}`} (ssh said: ${said})`,
+    `The host key of ${whoRefused(target, log)} is not known${log.hostKey === undefined ? "" : `: ${log.hostKey}`} (ssh said: ${said})`,
     `Compare the fingerprint with the host's, then connect once with: ssh ${target.alias}; or set the option hostKeyPolicy to "accept-new"`,
   );
 }
@@ -81,15 +81,16 @@ function refused(said: string, target: SshTarget): RuntimeError {
   );
 }
 
-function timedOut(target: SshTarget): RuntimeError {
+function timedOut(_said: string, target: SshTarget): RuntimeError {
   return timeoutError(target);
 }
 
-function unauthenticated(said: string, target: SshTarget, { offered, methods }: SshLog): RuntimeError {
+function unauthenticated(said: string, target: SshTarget, log: SshLog): RuntimeError {
+  const methods = log.methods === undefined ? "" : `. It would accept ${log.methods}`;
   return new RuntimeError(
     "authentication-failed",
-    `${targetName(target)} accepted none of the keys that ssh offered: ${offered.join(", ") || "none"}${methods === undefined ? "" : `. It would accept ${methods}`} (ssh said: ${said})`,
-    "Add a key that the host knows to the ssh agent, or name it with the option identityFile",
+    `${whoRefused(target, log)} accepted none of the keys that ssh offered: ${log.offered.join(", ") || "none"}${methods} (ssh said: ${said})`,
+    "Add a key that the host knows to the ssh agent, where one with a passphrase has to be, or name it with the option identityFile",
   );
 }
 
@@ -109,10 +110,18 @@ function failed(said: string, target: SshTarget): RuntimeError {
   );
 }
 
+/** Before there is a key of the target's own, it is a jump that has refused us or was refused. */
+function whoRefused(target: SshTarget, { hostKey }: SshLog): string {
+  const name = targetName(target);
+  return hostKey === undefined && target.proxyJump !== undefined
+    ? `a host on the way to ${name} (ProxyJump ${target.proxyJump})`
+    : name;
+}
+
 /** The line of a file of known hosts that ssh has named, as `file:line`. */
 function placeIn(lines: readonly string[]): string | undefined {
   for (const line of lines) {
-    const [, place] = /(?:Offending|matching) .*?key (?:for \S+ found )?(?:in|at) (\/.*:\d+)/i.exec(line) ?? [];
+    const [, place] = /^Offending \S+ key in (\/.*:\d+)$/.exec(line) ?? [];
     if (place !== undefined) return place;
   }
   return undefined;

@@ -55,6 +55,9 @@ export class SshLog {
     if (accepted !== undefined) this.login = oneLine(accepted);
     if (methods !== undefined) this.methods = oneLine(methods);
     if (offered !== undefined && this.offered.length < MAX_LINES) this.offered.push(oneLine(offered));
-    if (text === "Entering interactive session.") this.ready = true;
+    if (text !== "Entering interactive session.") return;
+    this.ready = true;
+    // What was said so far is not why the connection will end.
+    this.lines.length = 0;
   }
 }

@@ -99,6 +99,47 @@ describeReal("the ssh program", () => {
       });
     });
 
+    it("what a jump reports of the way from there", async () => {
+      const port = await freePort();
+      const jump = [
+        "Host jump",
+        "HostName 127.0.0.1",
+        `Port ${sshd.port}`,
+        `UserKnownHostsFile ${sshd.knownHostsFile}`,
+      ];
+      const sshConfigFile = write([...jump, "Host *", `IdentityFile ${sshd.identityFile}`].join("\n"));
+      expect(await failureOf(raw({ sshConfigFile, proxyJump: "jump", port }))).toMatchObject({
+        code: "connection-refused",
+        message: `127.0.0.1 refuses connections on port ${port}`,
+      });
+      expect(await failureOf(raw({ sshConfigFile, proxyJump: "jump", host: "inner.invalid" }))).toMatchObject({
+        code: "host-unknown",
+        message: 'The host name "inner.invalid" cannot be resolved',
+      });
+      const stranger = generateKey(join(temporaryFolder(), "stranger"), "ed25519");
+      const other = write([...jump, `IdentityFile ${stranger}`, "IdentitiesOnly yes"].join("\n"));
+      expect(await failureOf(raw({ sshConfigFile: other, proxyJump: "jump" }))).toMatchObject({
+        code: "authentication-failed",
+        message: expect.stringContaining("a host on the way to"),
+      });
+    });
+
+    it("what ssh means, whatever a banner says", async () => {
+      const Banner = write(
+        "ssh: connect to us: Connection refused\nHost key verification timed out: Permission denied\n",
+      );
+      const strict = await startSshd({ config: [`Banner ${Banner}`] });
+      onTestFinished(() => strict.stop());
+      const identityFile = generateKey(join(temporaryFolder(), "stranger"), "ed25519");
+      const options = strict.options({ carrier: "openssh" });
+      expect(await failureOf({ ...options, identityFile })).toMatchObject({ code: "authentication-failed" });
+      const carrier = await connect(await resolve(options));
+      strict.killSessions();
+      const reason = await carrier.closed;
+      expect(reason).toMatchObject({ code: "connection-lost" });
+      expect(reason?.message).not.toMatch(/refused|verification/);
+    });
+
     it("host-unknown, also for a jump", async () => {
       expect(await failureOf(raw({ host: "build.invalid" }))).toMatchObject({
         code: "host-unknown",
