@@ -210,7 +210,15 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
   const paths = (keyword: string): string[] =>
     (config.get(keyword) ?? [])
       .filter((value) => value.toLowerCase() !== "none")
-      .map((value) => expandPath(value, { keyword, home, tokens, env: { ...env } }));
+      .flatMap((value) => {
+        try {
+          return [expandPath(value, { keyword, home, tokens, env: { ...env } })];
+        } catch (error) {
+          // The ssh program expands its paths itself, and knows more tokens.
+          if (options.carrier === "openssh") return [];
+          throw error;
+        }
+      });
 
   const configured = config.has("identityfile");
   const optionIdentity = options.identityFile === undefined ? [] : [expandHome(options.identityFile, home)];

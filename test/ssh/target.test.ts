@@ -1,9 +1,12 @@
+import { writeFileSync } from "node:fs";
 import { hostname, userInfo } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { opensshReasons } from "../../src/ssh/openssh-reasons.ts";
 import type { RuntimeOptions } from "../../src/ssh/options.ts";
 import { targetKey, targetName } from "../../src/ssh/target.ts";
 import { RuntimeError } from "../../src/wire/errors.ts";
-import { HOME, targetFrom } from "./support.ts";
+import { HOME, publicKey, targetFrom, temporaryFolder } from "./support.ts";
 
 describe("combine", () => {
   it("takes what ssh_config says", () => {
@@ -103,6 +106,8 @@ describe("combine", () => {
     const attempt = () => targetFrom({ identityfile: [value] });
     expect(attempt).toThrow(RuntimeError);
     expect(attempt).toThrow(named);
+    // The ssh program does it itself.
+    expect(targetFrom({ identityfile: [value] }, { carrier: "openssh" }).identityFiles).toEqual([]);
   });
 
   it("knows the local host and account in tokens", () => {
@@ -214,9 +219,66 @@ describe("targetKey", () => {
       { bindAddress: "10.0.0.1" },
       { addressFamily: "inet" as const },
       { carrier: "openssh" as const },
+      { proxyUseFdpass: true },
+      { pkcs11Provider: "/lib/p11.so" },
+      { prefersGssapi: true },
     ];
     const keys = variants.map((variant) => targetKey({ ...base, ...variant }));
     expect(new Set([...keys, targetKey(base)]).size).toBe(variants.length + 1);
+  });
+});
+
+describe("targetKey for the ssh program", () => {
+  it("depends on the name, which ssh looks up itself, and on what the options say, not on where programs are", () => {
+    for (const chosen of [{ carrier: "openssh" as const }, { certificateFiles: ["/c"] }]) {
+      const base = { ...targetFrom({}), ...chosen };
+      const { program } = base;
+      const variants = [
+        { ...base, alias: "other" },
+        { ...base, program: { ...program, configFile: "/other" } },
+        { ...base, program: { ...program, user: "dev" } },
+      ];
+      expect(new Set([base, ...variants].map(targetKey)).size).toBe(4);
+      expect(targetKey({ ...base, program: { ...program, env: { PATH: "/other" } } })).toBe(targetKey(base));
+      expect(targetKey({ ...base, connectTimeoutMs: 1 })).toBe(targetKey(base));
+    }
+  });
+});
+
+describe("opensshReasons", () => {
+  it.each([
+    [{ certificatefile: ["/c"] }, ["CertificateFile"]],
+    [{ knownhostscommand: ["/bin/kh"] }, ["KnownHostsCommand"]],
+    [{ proxyusefdpass: ["yes"], proxycommand: ["nc -F %h %p"] }, ["ProxyUseFdpass"]],
+    [{ proxyusefdpass: ["yes"] }, undefined],
+    [{ pkcs11provider: ["/lib/p11.so"] }, ["PKCS11Provider"]],
+    [{ pkcs11provider: ["none"] }, undefined],
+    [
+      { gssapiauthentication: ["yes"], preferredauthentications: ["gssapi-with-mic,publickey"] },
+      ["PreferredAuthentications with GSSAPI"],
+    ],
+    [{ gssapiauthentication: ["yes"] }, undefined],
+    [{ gssapiauthentication: ["no"], preferredauthentications: ["gssapi-with-mic"] }, undefined],
+    [{ securitykeyprovider: ["internal"] }, undefined],
+  ] as [Record<string, string[]>, string[] | undefined][])("of %j are %j", (config, reasons) => {
+    expect(opensshReasons(targetFrom(config))).toEqual(reasons);
+    expect(opensshReasons(targetFrom(config, { carrier: "openssh" }))).toEqual([]);
+    expect(opensshReasons(targetFrom(config, { carrier: "ssh2" }))).toBeUndefined();
+  });
+
+  it("name an authority for the host's key where no key of its own is known", () => {
+    const folder = temporaryFolder();
+    const { line } = publicKey();
+    const reasonsFor = (text: string) => {
+      writeFileSync(join(folder, "kh"), text);
+      return opensshReasons(targetFrom({}, { port: 2222, knownHostsFile: join(folder, "kh") }));
+    };
+    const named = ["@cert-authority in the files of known hosts"];
+    expect(reasonsFor(`@cert-authority devbox ${line}\n`)).toEqual(named);
+    expect(reasonsFor(`  @cert-authority\t[devbox]:2222,other ${line}\n@revoked devbox ${line}\n`)).toEqual(named);
+    expect(reasonsFor(`@cert-authority !devbox,![devbox]:2222,* ${line}\n`)).toBeUndefined();
+    expect(reasonsFor(`@cert-authority devbox ${line}\ndevbox ${line}\n`)).toBeUndefined();
+    expect(reasonsFor(`#@cert-authority devbox ${line}\n@cert-authority\n`)).toBeUndefined();
   });
 });
 
