@@ -58,8 +58,10 @@ export class BridgeLink {
     );
     input.on("data", (chunk: Buffer) => this.#receive(chunk));
     input.on("end", () => this.close(lost("its other end has ended")));
-    input.on("close", () => this.close(lost("its other end is gone")));
-    for (const pipe of [input, output]) pipe.on("error", (error: Error) => this.close(lostBy(error)));
+    for (const pipe of [input, output]) {
+      pipe.on("error", (error: Error) => this.close(lostBy(error)));
+      pipe.on("close", () => this.close(lost("its other end is gone")));
+    }
   }
 
   /** Connections that are open or being opened. */
