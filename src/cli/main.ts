@@ -2,7 +2,9 @@ import { Command, CommanderError } from "commander";
 import { RuntimeError } from "../wire/errors.ts";
 import { addAuthCommands } from "./auth-command.ts";
 import { stopBrokers } from "./broker-stop.ts";
+import { takesHost } from "./host-arguments.ts";
 import { printStatus } from "./status.ts";
+import { trust } from "./trust.ts";
 
 /**
  * The operator's commands. Loaded only when no operation of the contract is named, since commander alone costs more
@@ -24,6 +26,9 @@ export async function runCommand(args: readonly string[]): Promise<void> {
     .description("show the connection broker and the hosts it is connected to")
     .option("--json", "print one JSON value")
     .action((options: { json?: boolean }) => printStatus(options.json === true));
+  takesHost(program.command("trust").description("show the host key of a host, and file it when you accept it"))
+    .option("--fingerprint <SHA256:…>", "accept a key with this fingerprint without asking")
+    .action(trust);
   const broker = program.command("broker").description("the process that keeps SSH connections open");
   broker.command("stop").description("end it; running executions continue over a new one").action(stopBrokers);
   addAuthCommands(program);

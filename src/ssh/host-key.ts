@@ -40,12 +40,26 @@ export class HostKeyGuard {
     return this.#accepted === undefined ? undefined : describe(this.#accepted);
   }
 
+  get acceptedBlob(): Buffer | undefined {
+    return this.#accepted;
+  }
+
+  /** The name under which the key of this host is filed. */
+  get name(): string {
+    return knownHostName(this.#host, this.#port);
+  }
+
+  /** What the files of known hosts said about a key when this connection was begun. */
+  check(keyBlob: Buffer): HostKeyCheck {
+    return judge(this.#knownKeys, keyBlob);
+  }
+
   /** @returns why the key is refused, or undefined when it is good */
   refusal(keyBlob: Buffer): RuntimeError | undefined {
     if (this.#accepted !== undefined) {
       return this.#accepted.equals(keyBlob) ? undefined : this.#changedWithinConnection(keyBlob);
     }
-    const check = judge(this.#knownKeys, keyBlob);
+    const check = this.check(keyBlob);
     if (check.verdict === "known" || (check.verdict === "unknown" && this.#target.hostKeyPolicy === "accept-new")) {
       this.#accepted = keyBlob;
       this.#isNew = check.verdict === "unknown";
@@ -69,7 +83,7 @@ export class HostKeyGuard {
     } catch (error) {
       throw new RuntimeError(
         "host-key-unknown",
-        `The new host key of ${this.#name()} cannot be filed${file === undefined ? "" : ` in ${file}`} (${(error as Error).message})`,
+        `The new host key of ${this.name} cannot be filed${file === undefined ? "" : ` in ${file}`} (${(error as Error).message})`,
         "Make the file of known hosts writable, or name another one with the option knownHostsFile",
         { cause: error },
       );
@@ -78,7 +92,7 @@ export class HostKeyGuard {
   }
 
   #error(check: HostKeyCheck, keyBlob: Buffer): RuntimeError {
-    const name = this.#name();
+    const { name } = this;
     const place = check.file === undefined ? "the files of known hosts" : `${check.file}:${check.line}`;
     switch (check.verdict) {
       case "revoked":
@@ -97,7 +111,7 @@ export class HostKeyGuard {
         return new RuntimeError(
           "host-key-unknown",
           `The host key of ${name} is not known: ${describe(keyBlob)}`,
-          `Compare the fingerprint with the host's, then connect once with ssh or run: ${this.#keyscan()}; or set the option hostKeyPolicy to "accept-new"`,
+          `To compare the fingerprint and accept the key, run: paseo-ssh-runtime trust ${this.#target.commandArguments}`,
         );
     }
   }
@@ -105,18 +119,9 @@ export class HostKeyGuard {
   #changedWithinConnection(keyBlob: Buffer): RuntimeError {
     return new RuntimeError(
       "host-key-changed",
-      `The server at ${this.#name()} presents another host key within the connection: ${describe(keyBlob)}`,
+      `The server at ${this.name} presents another host key within the connection: ${describe(keyBlob)}`,
       "Ask the administrator of the host",
     );
-  }
-
-  #keyscan(): string {
-    const { host, port, userKnownHostsFiles } = this.#target;
-    return `ssh-keyscan -p ${port} ${host} >> ${userKnownHostsFiles[0] ?? "~/.ssh/known_hosts"}`;
-  }
-
-  #name(): string {
-    return knownHostName(this.#host, this.#port);
   }
 }
 

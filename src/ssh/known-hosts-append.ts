@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from "node:crypto";
-import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
+import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { keyTypeOf, knownHostName } from "./known-hosts.ts";
 
@@ -7,7 +7,8 @@ const SALT_BYTES = 20;
 
 /**
  * Files a host's key, as `ssh` does for StrictHostKeyChecking=accept-new. Synchronous, and one write at the end of the
- * file: several processes may add lines at the same time, and none may split another's.
+ * file: several processes may add lines at the same time, and none may split another's. The file is not replaced by a
+ * new one, because that would lose what `ssh` appends meanwhile, and links and owners with it.
  *
  * @param host host name or HostKeyAlias; with an alias, pass port 22
  * @param keyBlob the key in wire format
@@ -23,10 +24,22 @@ export function appendHostKey(file: string, host: string, port: number, keyBlob:
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const descriptor = openSync(file, constants.O_RDWR | constants.O_APPEND | constants.O_CREAT, 0o600);
   try {
-    writeSync(descriptor, endsWithNewline(descriptor) ? line : `\n${line}`);
+    append(descriptor, Buffer.from(endsWithNewline(descriptor) ? line : `\n${line}`));
   } finally {
     closeSync(descriptor);
   }
+}
+
+/** All of it or nothing: of a key on a full disk, a part would stand there as another key of that host. */
+function append(descriptor: number, bytes: Buffer): void {
+  const written = writeSync(descriptor, bytes);
+  if (written === bytes.length) return;
+  const { size } = fstatSync(descriptor);
+  const last = Buffer.alloc(written);
+  readSync(descriptor, last, 0, written, size - written);
+  // Somebody else may have found room behind it; then it stays, and is no key to whoever reads the file.
+  if (last.equals(bytes.subarray(0, written))) ftruncateSync(descriptor, size - written);
+  throw new Error("the disk is full");
 }
 
 function hashed(name: string): string {

@@ -113,6 +113,17 @@ export function keyTypeOf(blob: Buffer): string | undefined {
   return length === 0 || length > 100 || blob.length < 4 + length ? undefined : blob.toString("latin1", 4, 4 + length);
 }
 
+/**
+ * A line may be cut off: a writer's disk was full, or it is being written at this moment. A key is its type and one
+ * field or more behind it, each with its length in front.
+ */
+function isWhole(blob: Buffer): boolean {
+  let at = 0;
+  let fields = 0;
+  for (; at + 4 <= blob.length; fields += 1) at += 4 + blob.readUInt32BE(at);
+  return at === blob.length && fields > 1;
+}
+
 interface ParsedLine {
   names(host: string): boolean;
   type: string;
@@ -129,7 +140,7 @@ function parseLine(text: string): ParsedLine | undefined {
   // A certificate authority vouches for certificates; its own key is no host's key.
   if (marker !== undefined && marker !== "@revoked") return undefined;
   const blob = Buffer.from(base64, "base64");
-  if (keyTypeOf(blob) !== type) return undefined;
+  if (keyTypeOf(blob) !== type || !isWhole(blob)) return undefined;
   return {
     names: matcherOf(hosts),
     type,

@@ -64,18 +64,23 @@ const NEVER = 1_000_000_000;
  * anything of ours is sent to that host; one deadline, `connectTimeoutMs`, covers everything from the first name lookup to
  * the end of the last login.
  *
+ * @param guard decides about the host key of the target; hops have their own
  * @throws RuntimeError option-invalid, host-unknown, connection-refused, connection-timeout, connection-failed,
  * connection-lost, proxy-failed, forwarding-refused, host-key-unknown, host-key-changed, host-key-revoked,
  * authentication-failed; what a hop fails with names the hop
  */
-export async function connectSsh2(target: SshTarget, options: ConnectOptions = {}): Promise<Ssh2Carrier> {
+export async function connectSsh2(
+  target: SshTarget,
+  options: ConnectOptions = {},
+  guard: HostKeyGuard = new HostKeyGuard(target),
+): Promise<Ssh2Carrier> {
   const hops = hopsOf(target);
   for (const link of [...hops, target]) assertSupportedBySsh2(link);
   const deadlineAt = performance.now() + target.connectTimeoutMs;
   let via: Ssh2Carrier | undefined;
   for (const hop of hops) {
     try {
-      via = await connectOver(hop, { ...options, deadlineAt, via });
+      via = await connectOver(hop, { ...options, deadlineAt, via }, new HostKeyGuard(hop));
     } catch (error) {
       via?.close();
       const { code, message, remedy } = RuntimeError.from(error);
@@ -83,15 +88,14 @@ export async function connectSsh2(target: SshTarget, options: ConnectOptions = {
     }
   }
   try {
-    return await connectOver(target, { ...options, deadlineAt, via });
+    return await connectOver(target, { ...options, deadlineAt, via }, guard);
   } catch (error) {
     via?.close();
     throw error;
   }
 }
 
-async function connectOver(target: SshTarget, options: ChainOptions): Promise<Ssh2Carrier> {
-  const guard = new HostKeyGuard(target);
+async function connectOver(target: SshTarget, options: ChainOptions, guard: HostKeyGuard): Promise<Ssh2Carrier> {
   // The keys are read while the connection is being made.
   const { authSock, keychain } = options;
   const authenticator = planAuthentication(target, authSock, keychain).then(

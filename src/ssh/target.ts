@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { hostname, type UserInfo, userInfo } from "node:os";
 import { RuntimeError } from "../wire/errors.ts";
 import { type LoginMethod, loginMethodsOf } from "./authentication-methods.ts";
+import { commandArguments } from "./command-arguments.ts";
 import { expandPath, type TokenValues } from "./expand.ts";
 import { isSafeHost, isSafeUser } from "./host.ts";
 import { jumpHostOptions } from "./jump-host.ts";
@@ -18,6 +19,8 @@ export type IdentityAgent = { kind: "caller" } | { kind: "none" } | { kind: "soc
 export interface SshTarget {
   /** What the person wrote; only for messages. */
   alias: string;
+  /** The same for a shell, behind one of the operator's commands: HOST and what else decides where it leads. */
+  commandArguments: string;
   host: string;
   port: number;
   user: string;
@@ -230,6 +233,7 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
 
   return {
     alias: options.host,
+    commandArguments: commandArguments(options),
     host,
     port,
     user,
@@ -307,6 +311,7 @@ function identityOf(target: SshTarget): unknown {
   const {
     alias,
     program,
+    commandArguments: _arguments,
     connectTimeoutMs: _connect,
     keepaliveIntervalMs: _interval,
     keepaliveCountMax: _count,

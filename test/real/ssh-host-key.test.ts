@@ -40,7 +40,7 @@ describeReal("host keys over a real connection", () => {
     expect(error).toMatchObject({
       code: "host-key-unknown",
       message: expect.stringMatching(/ssh-ed25519 SHA256:[A-Za-z0-9+/]{43}$/),
-      remedy: expect.stringContaining(`ssh-keyscan -p ${sshd.port} 127.0.0.1 >> ${file}`),
+      remedy: expect.stringContaining(`trust ${sshd.user}@127.0.0.1:${sshd.port} --option knownHostsFile=${file} `),
     });
     expect((error as Error).message).toContain(name());
     expect(readFileSync(file, "utf8")).toBe("");

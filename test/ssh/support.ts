@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,12 +29,18 @@ export function temporaryFolder(): string {
 
 /** A fresh public key as in `id_ed25519.pub`, without a comment, and in wire format. */
 export function publicKey(type: "ed25519" | "ecdsa" = "ed25519"): { line: string; blob: Buffer } {
-  const pair =
-    type === "ed25519"
-      ? ssh2.utils.generateKeyPairSync("ed25519")
-      : ssh2.utils.generateKeyPairSync("ecdsa", { bits: 256 });
+  if (type === "ed25519") return ed25519Key();
+  const pair = ssh2.utils.generateKeyPairSync("ecdsa", { bits: 256 });
   const line = pair.public.trim();
   return { line, blob: Buffer.from(line.split(" ")[1]!, "base64") };
+}
+
+/** ssh2 would lose the first byte of one key in 256, where it is zero. */
+function ed25519Key(): { line: string; blob: Buffer } {
+  const { x } = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });
+  const fields = [Buffer.from("ssh-ed25519"), Buffer.from(x!, "base64url")];
+  const blob = Buffer.concat(fields.flatMap((field) => [Buffer.from([0, 0, 0, field.length]), field]));
+  return { line: `ssh-ed25519 ${blob.toString("base64")}`, blob };
 }
 
 export const HOME = "/home/dev";
