@@ -121,7 +121,7 @@ async function begin(parameters: BootstrapParameters): Promise<void> {
   const platform = thisPlatform();
   const { name, libc } = platform;
   const agentFolder = path.join(root, "agent", agentFolderName(parameters.build, platform));
-  say({ type: "host", platform: name, libc, node: process.version, nodePath: process.execPath, agentFolder });
+  say({ type: "host", platform: name, libc, node: process.version, nodePath: process.execPath, agentFolder, root });
   const files = filesFor(parameters.files, platform);
   if (!isDeployed(agentFolder, files)) await receive(agentFolder, files);
   say(await startAgent(parameters, root, agentFolder));

@@ -8,7 +8,7 @@ import type { AgentFiles } from "./agent-files.ts";
 import { askAgent } from "./ask-agent.ts";
 import { AuthLink } from "./auth-link.ts";
 import { AgentBridge } from "./bridge.ts";
-import { type AgentAddress, deployAgent } from "./deploy.ts";
+import { type AgentAddress, deployAgent, type HostFacts } from "./deploy.ts";
 import { SpareChannel } from "./spare-channel.ts";
 
 /** Channels that are kept open and unused, so that a dial costs no round trip. */
@@ -129,7 +129,7 @@ export class AgentEndpoint {
       // It has ended since: it was idle, was killed, or its host restarted behind a proxy that kept the connection.
       if (this.#known === known) this.#forget();
     }
-    const address = await this.#located(progress);
+    const address = await this.locate(progress);
     try {
       return await this.#open(address);
     } catch (error) {
@@ -157,8 +157,12 @@ export class AgentEndpoint {
     return channel;
   }
 
-  /** Single flight: whoever asks while a deployment is under way waits for that one. */
-  #located(progress: (text: string) => void): Promise<AgentAddress> {
+  /**
+   * Finds the agent, which is deployed and started when it is not there. Single flight: whoever asks while a deployment
+   * is under way waits for that one.
+   * @throws RuntimeError from the deployment or of the lost connection
+   */
+  locate(progress: (text: string) => void, found?: (facts: HostFacts) => void): Promise<AgentAddress> {
     this.#address ??= deployAgent(this.#carrier, this.#files, {
       afterSession: this.#hasDeployed,
       host: this.#options.host,
@@ -167,6 +171,7 @@ export class AgentEndpoint {
       provisionNode: this.#options.provisionNode,
       deadlineMs: this.#options.deadlineMs,
       progress,
+      found,
     }).then(
       (address) => {
         this.#known = address;

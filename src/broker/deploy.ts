@@ -27,6 +27,9 @@ export interface AgentAddress {
   sessionEnded: Promise<void>;
 }
 
+/** What the bootstrap says about a host before it does anything there. */
+export type HostFacts = Omit<Extract<z.infer<typeof LineSchema>, { type: "host" }>, "type">;
+
 export interface DeployOptions {
   /** One of our sessions has just ended on this connection. */
   afterSession: boolean;
@@ -38,7 +41,10 @@ export interface DeployOptions {
   provisionNode: boolean;
   /** Milliseconds for everything but the transfer of files. */
   deadlineMs: number;
+  /** Called when files have to be sent. */
   progress(text: string): void;
+  /** Called when the host was found good, before anything is put there. */
+  found?: ((facts: HostFacts) => void) | undefined;
 }
 
 /** Idle time after which an agent on a host exits, in ms. The broker's spare channels keep it while the broker lives. */
@@ -57,6 +63,7 @@ const LineSchema = z.discriminatedUnion("type", [
     node: z.string(),
     nodePath: z.string(),
     agentFolder: z.string(),
+    root: z.string(),
   }),
   z.object({ type: z.literal("need"), files: z.array(z.string()) }),
   z.object({ type: z.literal("ready"), socket: z.string(), pid: z.int(), build: z.string() }),
@@ -82,7 +89,7 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
   channel.stdin.write(probeScript({ mark, node: options.node, nodeRoot }));
   let provision: NodeProvision | undefined;
   let answered = false;
-  let host = { platform: "", node: "", nodePath: "", agentFolder: "" };
+  let host = { platform: "", node: "", nodePath: "", agentFolder: "", root: "" };
   try {
     for await (const text of markedLines(channel.stdout, mark, noise)) {
       answered = true;
@@ -105,6 +112,7 @@ export async function deployAgent(carrier: Carrier, files: AgentFiles, options: 
           throw provision?.refusal(line.reason, noise.lastLine()) ?? ended(options, noise, answered);
         case "host":
           host = line;
+          options.found?.(line);
           break;
         case "need":
           options.progress(`Putting the agent on ${options.host} (${line.files.length} files)`);

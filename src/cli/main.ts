@@ -2,6 +2,7 @@ import { Command, CommanderError } from "commander";
 import { RuntimeError } from "../wire/errors.ts";
 import { addAuthCommands } from "./auth-command.ts";
 import { stopBrokers } from "./broker-stop.ts";
+import { examineHost } from "./doctor/doctor.ts";
 import { takesHost } from "./host-arguments.ts";
 import { printStatus } from "./status.ts";
 import { trust } from "./trust.ts";
@@ -29,6 +30,9 @@ export async function runCommand(args: readonly string[]): Promise<void> {
   takesHost(program.command("trust").description("show the host key of a host, and file it when you accept it"))
     .option("--fingerprint <SHA256:…>", "accept a key with this fingerprint without asking")
     .action(trust);
+  takesHost(program.command("doctor").description("try every step from the options to a terminal on a host"))
+    .option("--json", "print one JSON value")
+    .action(examineHost);
   const broker = program.command("broker").description("the process that keeps SSH connections open");
   broker.command("stop").description("end it; running executions continue over a new one").action(stopBrokers);
   addAuthCommands(program);

@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline";
-import { type HostKey, parseRuntimeOptions, readHostKey, resolveTarget, trustHostKey } from "../ssh/index.ts";
+import { type HostKey, Keychain, parseRuntimeOptions, readHostKey, resolveTarget, trustHostKey } from "../ssh/index.ts";
 import { RuntimeError } from "../wire/errors.ts";
-import { callerEnvironment } from "./caller.ts";
+import { callerEnvironment } from "../wrapper/dial.ts";
 import { type HostArguments, rawOptions } from "./host-arguments.ts";
 
 export interface TrustArguments extends HostArguments {
@@ -15,9 +15,13 @@ export interface TrustArguments extends HostArguments {
 export async function trust(host: string | undefined, args: TrustArguments): Promise<void> {
   const expected = args.fingerprint === undefined ? undefined : checkFingerprint(args.fingerprint);
   const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
-  const caller = callerEnvironment();
+  const caller = callerEnvironment(process.env);
   const target = await resolveTarget(parseRuntimeOptions(rawOptions(host, args)), caller);
-  const key = await readHostKey(target, { authSock: caller.SSH_AUTH_SOCK });
+  const key = await readHostKey(target, {
+    authSock: caller.SSH_AUTH_SOCK,
+    env: caller,
+    keychain: new Keychain(caller),
+  });
   if (expected !== undefined && expected !== key.fingerprint) throw notThatKey(key, expected);
   if (key.knownAt !== undefined) {
     console.log(`The host key of ${key.name} is known already (${key.knownAt}): ${key.type} ${key.fingerprint}`);

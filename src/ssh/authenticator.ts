@@ -50,6 +50,12 @@ export class Authenticator {
     return this.#last === "none" ? "no key" : (this.#offered.at(-1) ?? "no key");
   }
 
+  /** The same for a person, with what was offered in vain before. */
+  get trail(): string {
+    const before = this.#last === "none" ? this.#offered : this.#offered.slice(0, -1);
+    return before.length === 0 ? this.lastTried : `${this.lastTried}, after: ${before.join("; ")}`;
+  }
+
   /** The `authHandler` of ssh2. */
   readonly handler = (accepts: AuthenticationType[] | null, partial: boolean | null, next: NextAuthHandler): void => {
     this.#learn(accepts, partial === true);

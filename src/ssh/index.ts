@@ -7,6 +7,7 @@ export { agentSocket } from "./auth.ts";
 export type { Carrier, CommandChannel, CommandExit } from "./carrier.ts";
 export { connect } from "./connect.ts";
 export { Keychain } from "./keychain.ts";
+export { lookUp } from "./look-up.ts";
 export { OPTION_NAMES, parseRuntimeOptions, type RuntimeOptions, RuntimeOptionsSchema } from "./options.ts";
 export { type HostKey, readHostKey, trustHostKey } from "./read-host-key.ts";
 export type { ConnectEvent, ConnectOptions } from "./ssh2-connect.ts";

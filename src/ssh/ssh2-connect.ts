@@ -276,7 +276,7 @@ class Attempt {
     this.#options.log?.(
       `connected to ${targetName(this.#target)} with ${this.#authenticator?.lastTried ?? "no key"} in ${Math.round(performance.now() - this.#startedAt)} ms`,
     );
-    this.#trace("login", this.#authenticator?.lastTried ?? "no key");
+    this.#trace("login", this.#authenticator?.trail ?? "no key");
     this.#resolve(new Ssh2Carrier(this.#client, this.#transport!, this.#target, () => this.#hostKeyRefusal));
   }
 

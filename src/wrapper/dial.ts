@@ -16,7 +16,7 @@ export interface Dialed {
   early: Buffer;
 }
 
-export function callerEnvironment(env: NodeJS.ProcessEnv): DialCaller {
+export function callerEnvironment(env: NodeJS.ProcessEnv): { [Name in keyof DialCaller]?: string } {
   const { HOME, PATH, SSH_AUTH_SOCK, DBUS_SESSION_BUS_ADDRESS, XDG_RUNTIME_DIR } = env;
   return {
     ...(HOME === undefined ? {} : { HOME }),

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
+import { STEPS } from "../../src/cli/doctor/examination.ts";
 import { OPTION_NAMES, parseRuntimeOptions } from "../../src/ssh/options.ts";
 import { MAX_DIAL_LINE_BYTES } from "../../src/wire/dial.ts";
 import { ERROR_CODES, RuntimeError } from "../../src/wire/errors.ts";
@@ -98,7 +99,7 @@ describe("docs/options.md", () => {
 describe("error codes", () => {
   it("have one entry each in docs/troubleshooting.md", () => {
     const entries = [...read("docs/troubleshooting.md").matchAll(/^## (.+)$/gm)].map(([, title]) => unquoted(title!));
-    expect(entries).toEqual(ERROR_CODES);
+    expect(entries.filter((title) => title !== undefined)).toEqual(ERROR_CODES);
   });
 
   it("are known wherever a page names one in brackets or calls one a code", () => {
@@ -115,6 +116,13 @@ describe("error codes", () => {
     const ends = "lost|unknown|refused|timeout|failed|missing|invalid|changed|revoked|violation|exceeded|unsafe|reused";
     return [...text.matchAll(new RegExp(`\`([a-z]+(?:-[a-z]+)*-(?:${ends}))\``, "g"))];
   }
+});
+
+describe("docs/troubleshooting.md", () => {
+  it("has the steps of the doctor", () => {
+    const table = rows("docs/troubleshooting.md", /^`[a-z-]+`$/);
+    expect(table.map(([step]) => unquoted(step!))).toEqual(STEPS);
+  });
 });
 
 describe("docs/wire-protocol.md", () => {
