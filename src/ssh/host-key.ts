@@ -32,7 +32,9 @@ export class HostKeyGuard {
 
   /** Types of the keys that are known for this host; the server should present one of these. */
   get knownTypes(): string[] {
-    return [...new Set(this.#knownKeys.filter((key) => !key.revoked).map((key) => key.type))];
+    const revoked = this.#knownKeys.filter((key) => key.revoked);
+    const good = this.#knownKeys.filter((key) => !revoked.some(({ blob }) => blob.equals(key.blob)));
+    return [...new Set(good.map((key) => key.type))];
   }
 
   /** The key that was found good, as a person compares it. */

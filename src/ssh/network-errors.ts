@@ -11,6 +11,7 @@ export function connectError(error: unknown, target: SshTarget, said?: string): 
   switch (code) {
     case "ENOTFOUND":
     case "ENODATA":
+    case "EAI_ADDRFAMILY":
     case "EAI_AGAIN":
     case "EAI_NODATA":
     case "EAI_NONAME":

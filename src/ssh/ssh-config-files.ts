@@ -78,7 +78,7 @@ class Evaluation {
     if (this.#filesRead > MAX_FILES) throw refusal(`more than ${MAX_FILES} files are included`);
     let lines: Iterable<Line>;
     try {
-      lines = SSHConfig.parse(text);
+      lines = SSHConfig.parse(withCommandsHidden(text));
     } catch (error) {
       throw refusal(`${file} cannot be read (${error instanceof Error ? error.message : String(error)})`, error);
     }
@@ -165,12 +165,16 @@ function wordsOf(value: Value): string[] {
   return typeof value === "string" ? [value] : value.map(({ val }) => val);
 }
 
+/** The package would take the quotes of a command apart, which are the shell's. */
+function withCommandsHidden(text: string): string {
+  return text.replace(
+    /^(\s*(?:proxycommand|knownhostscommand)(?:\s*=\s*|[ \t]+))(\S.*)$/gim,
+    (_, keyword: string, command: string) => keyword + Buffer.from(command.trimEnd()).toString("hex"),
+  );
+}
+
 function commandOf(value: Value): string {
-  if (typeof value === "string") return value;
-  return value
-    .map(({ val, separator, quoted }) => separator + (quoted ? `"${val}"` : val))
-    .join("")
-    .trim();
+  return Buffer.from(wordsOf(value).join(""), "hex").toString();
 }
 
 /** Files that a path with `*` and `?` in it names, sorted as a shell does. */

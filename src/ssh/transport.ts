@@ -1,4 +1,4 @@
-import { connect as connectTcp } from "node:net";
+import { connect as connectTcp, isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import { connectError } from "./network-errors.ts";
 import { type CommandEnvironment, openProxyCommand } from "./proxy-command.ts";
@@ -58,11 +58,16 @@ async function openThroughHop(target: SshTarget, hop: Ssh2Carrier): Promise<Tran
 
 function openTcp(target: SshTarget, signal: AbortSignal): Promise<Transport> {
   const { addressFamily, bindAddress, host, port } = target;
+  const family = addressFamily === "inet" ? 4 : addressFamily === "inet6" ? 6 : 0;
+  // Node looks at the family of names only.
+  if (family !== 0 && isIP(host) !== 0 && isIP(host) !== family) {
+    throw connectError({ code: "EAI_ADDRFAMILY" }, target);
+  }
   return new Promise((resolve, reject) => {
     const socket = connectTcp({
       host,
       port,
-      family: addressFamily === "inet" ? 4 : addressFamily === "inet6" ? 6 : 0,
+      family,
       ...(bindAddress === undefined ? {} : { localAddress: bindAddress }),
       // ssh2 leaves Nagle's algorithm on: a channel and one echo take 44 ms on loopback with it, 1 ms without.
       noDelay: true,

@@ -88,7 +88,9 @@ describeReal("what a client sends to a host whose key is", () => {
       const timeline: string[] = [];
       const recorders = new Map<Alias, SshRecorder>();
       for (const alias of chain) {
-        const recorder = await SshRecorder.start(hosts.get(alias), () => timeline.push(`encrypted to ${alias}`));
+        const recorder = await SshRecorder.start(hosts.get(alias), {
+          onEncrypted: () => timeline.push(`encrypted to ${alias}`),
+        });
         onTestFinished(() => recorder.stop());
         recorders.set(alias, recorder);
       }

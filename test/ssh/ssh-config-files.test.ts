@@ -55,6 +55,14 @@ describe("configFromFiles", () => {
     ]);
   });
 
+  it.each([
+    [`ProxyCommand sh -c 'exec "$0" "$1"' %h %p`, `sh -c 'exec "$0" "$1"' %h %p`],
+    [`\tproxycommand = "/a b/nc"  -x #not a comment  `, `"/a b/nc"  -x #not a comment`],
+    ["ProxyCommand=nc %h %p", "nc %h %p"],
+  ])("leaves a command to the shell: %s", (line, command) => {
+    expect(read(`Host devbox\n${line}\n`).get("proxycommand")).toEqual([command]);
+  });
+
   it("refuses a file that others may write", () => {
     expect(() => configFromFiles(query("devbox", { home: home("User x\n", 0o666) }))).toThrow(/written by others/);
   });

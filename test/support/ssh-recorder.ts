@@ -8,6 +8,12 @@ export const NEWKEYS = 21;
 /** RFC 5656, 7.1; the same number as SSH_MSG_KEXDH_INIT. */
 export const KEX_ECDH_INIT = 30;
 
+/** Told when a connection begins, and when its first encrypted bytes arrive. */
+interface Listeners {
+  onConnection?: () => void;
+  onEncrypted?: () => void;
+}
+
 /**
  * A TCP proxy in front of a real SSH server that notes what a client sends: the number of each message up to the one
  * after which everything is encrypted, and whether anything came then. RFC 4253 lets a client ask for a service, and so
@@ -16,24 +22,27 @@ export const KEX_ECDH_INIT = 30;
 export class SshRecorder {
   /** One list per connection, in the order in which they began. */
   readonly connections: (number | "encrypted")[][] = [];
+  /** From which ports the server sees these connections, which is how its log names them. */
+  readonly sourcePorts: number[] = [];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
-  /** @param onEncrypted called when the first encrypted bytes of a connection arrive */
-  static async start(target: { host: string; port: number }, onEncrypted: () => void = () => {}): Promise<SshRecorder> {
-    const recorder = new SshRecorder(target, onEncrypted);
+  static async start(target: { host: string; port: number }, told: Listeners = {}): Promise<SshRecorder> {
+    const recorder = new SshRecorder(target, told);
     recorder.#server.listen(0, "127.0.0.1");
     await once(recorder.#server, "listening");
     return recorder;
   }
 
-  private constructor(target: { host: string; port: number }, onEncrypted: () => void) {
+  private constructor(target: { host: string; port: number }, { onConnection, onEncrypted }: Listeners) {
     this.#server = createServer({ noDelay: true }, (client) => {
       const messages: (number | "encrypted")[] = [];
       this.connections.push(messages);
+      onConnection?.();
       const reader = new MessageReader(messages, onEncrypted);
       const server = connect({ ...target, noDelay: true });
       client.on("data", (chunk) => reader.push(chunk));
+      server.once("connect", () => this.sourcePorts.push(server.localPort!));
       client.pipe(server);
       server.pipe(client);
       for (const [socket, other] of [
@@ -56,7 +65,8 @@ export class SshRecorder {
 
   /** Resolves when everything that its connections have sent is noted: when they are gone. */
   async quiet(): Promise<void> {
-    await Promise.all([...this.#sockets].map((socket) => once(socket, "close")));
+    // A reset is an end as well, so `once` of node:events will not do.
+    await Promise.all([...this.#sockets].map((socket) => new Promise((resolve) => socket.once("close", resolve))));
   }
 
   async stop(): Promise<void> {
@@ -69,11 +79,11 @@ export class SshRecorder {
 /** RFC 4253, 4.2 and 6: a line, then packets. */
 class MessageReader {
   readonly #messages: (number | "encrypted")[];
-  readonly #onEncrypted: () => void;
+  readonly #onEncrypted: (() => void) | undefined;
   #buffered: Buffer = Buffer.alloc(0);
   #sawVersion = false;
 
-  constructor(messages: (number | "encrypted")[], onEncrypted: () => void) {
+  constructor(messages: (number | "encrypted")[], onEncrypted: (() => void) | undefined) {
     this.#messages = messages;
     this.#onEncrypted = onEncrypted;
   }
@@ -96,7 +106,7 @@ class MessageReader {
     }
     if (this.#messages.at(-1) === NEWKEYS && this.#buffered.length > 0) {
       this.#messages.push("encrypted");
-      this.#onEncrypted();
+      this.#onEncrypted?.();
     }
   }
 }
