@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import { readIdentity } from "./identity-files.ts";
 import { keyTypeOf, knownHostKeys, trustsAuthority } from "./known-hosts.ts";
-import { hostKeyAlgorithms } from "./ssh2-algorithms.ts";
 import type { SshTarget } from "./target.ts";
 
 const DEFAULT_PORT = 22;
@@ -29,7 +28,7 @@ export function beyondSsh2(target: SshTarget): string[] {
   if (target.knownHostsCommand !== undefined) reasons.push("KnownHostsCommand");
   if (target.proxyUseFdpass && target.proxyCommand !== undefined) reasons.push("ProxyUseFdpass");
   if (target.pkcs11Provider !== undefined) reasons.push("PKCS11Provider");
-  if (hostKeyAlgorithms(target.hostKeyAlgorithms).length === 0) reasons.push("HostKeyAlgorithms");
+  if (target.hostKeyAlgorithms.length === 0) reasons.push("HostKeyAlgorithms");
   if (target.prefersGssapi) reasons.push("PreferredAuthentications with GSSAPI");
   return [...reasons, ...beyondSsh2InFiles(target)];
 }

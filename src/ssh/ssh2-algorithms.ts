@@ -23,8 +23,7 @@ const ON_REQUEST: readonly ServerHostKeyAlgorithm[] = ["ssh-rsa"];
  * session channel of a stock OpenSSH 9.2 on loopback, 300 MB, best of three, down / up in MB/s: aes128-gcm 538 / 413,
  * aes256-gcm 482 / 351, aes128-ctr 336 / 287, aes256-ctr 320 / 320, chacha20-poly1305 (WebAssembly) 284 / 293.
  */
-export function algorithmsFor(knownTypes: readonly string[], configured?: string): Algorithms {
-  const allowed = hostKeyAlgorithms(configured);
+export function algorithmsFor(knownTypes: readonly string[], allowed: readonly ServerHostKeyAlgorithm[]): Algorithms {
   const isKnown = (algorithm: ServerHostKeyAlgorithm) =>
     knownTypes.includes(algorithm.startsWith("rsa-sha2-") ? "ssh-rsa" : algorithm);
   return {

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { hostname, type UserInfo, userInfo } from "node:os";
+import type { ServerHostKeyAlgorithm } from "ssh2";
 import { RuntimeError } from "../wire/errors.ts";
 import { type LoginMethod, loginMethodsOf } from "./authentication-methods.ts";
 import { commandArguments } from "./command-arguments.ts";
@@ -11,6 +12,7 @@ import type { RuntimeOptions } from "./options.ts";
 import { expandProxy } from "./proxy-tokens.ts";
 import { configFromFiles } from "./ssh-config-files.ts";
 import { configFromProgram } from "./ssh-config-program.ts";
+import { hostKeyAlgorithms } from "./ssh2-algorithms.ts";
 
 /** Which agent offers keys: the one of the caller (SSH_AUTH_SOCK), none, or the one at a socket that ssh_config names. */
 export type IdentityAgent = { kind: "caller" } | { kind: "none" } | { kind: "socket"; path: string };
@@ -41,8 +43,8 @@ export interface SshTarget {
   hostKeyAlias?: string;
   hashKnownHosts: boolean;
   knownHostsCommand?: string;
-  /** ssh_config's list, as it stands there. */
-  hostKeyAlgorithms?: string;
+  /** Those of ssh_config's list that ssh2 knows, best first. */
+  hostKeyAlgorithms: readonly ServerHostKeyAlgorithm[];
   hostKeyPolicy: "strict" | "accept-new";
   /** As it was written; `jump` is what it comes to. */
   proxyJump?: string;
@@ -228,7 +230,6 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
   const identityFiles = [...new Set([...optionIdentity, ...paths("identityfile")])];
   const bindAddress = one("bindaddress");
   const knownHostsCommand = oneExceptNone("knownhostscommand");
-  const hostKeyAlgorithms = one("hostkeyalgorithms");
   const pkcs11Provider = oneExceptNone("pkcs11provider");
 
   return {
@@ -256,7 +257,7 @@ export function combine(options: TargetOptions, query: ConfigQuery, config: Conf
     ...(hostKeyAlias === undefined ? {} : { hostKeyAlias }),
     hashKnownHosts: isYes(one("hashknownhosts")),
     ...(knownHostsCommand === undefined ? {} : { knownHostsCommand }),
-    ...(hostKeyAlgorithms === undefined ? {} : { hostKeyAlgorithms }),
+    hostKeyAlgorithms: hostKeyAlgorithms(one("hostkeyalgorithms")),
     hostKeyPolicy: options.hostKeyPolicy ?? hostKeyPolicyOf(one("stricthostkeychecking")),
     ...(proxyJump === undefined ? {} : { proxyJump }),
     ...(proxyCommand === undefined ? {} : { proxyCommand }),

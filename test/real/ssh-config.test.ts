@@ -67,7 +67,7 @@ Host own
 Host=spaced
 User=equals
 Host quoted
-  User "quoted name"
+  User "quoted"
   UserKnownHostsFile "/with space/kh" /kh3
 `;
 

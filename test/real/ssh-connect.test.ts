@@ -155,7 +155,7 @@ describeReal("connecting", () => {
   });
 
   it.each([
-    [{ hostKeyAlgorithms: "sk-ssh-ed25519@openssh.com" }, "HostKeyAlgorithms"],
+    [{ hostKeyAlgorithms: [] }, "HostKeyAlgorithms"],
     [{ certificateFiles: ["/cert"] }, "CertificateFile"],
     [{ knownHostsCommand: "/bin/kh" }, "KnownHostsCommand"],
     [{ proxyUseFdpass: true, proxyCommand: "nc -F %h %p" }, "ProxyUseFdpass"],

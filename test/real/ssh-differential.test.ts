@@ -10,7 +10,14 @@ import { describeWithPrograms } from "../support/requirements.ts";
 const COMPARED = [
   ...["host", "port", "user", "addressFamily", "bindAddress", "identityFiles", "identitiesOnly", "identityAgent"],
   ...["userKnownHostsFiles", "globalKnownHostsFiles", "hostKeyAlias", "hostKeyPolicy", "hashKnownHosts"],
-  ...["proxyCommand", "connectTimeoutMs", "keepaliveIntervalMs", "keepaliveCountMax"],
+  ...[
+    "hostKeyAlgorithms",
+    "proxyCommand",
+    "proxyUseFdpass",
+    "connectTimeoutMs",
+    "keepaliveIntervalMs",
+    "keepaliveCountMax",
+  ],
 ] as (keyof SshTarget)[];
 
 const compared = (target: SshTarget) =>

@@ -25,7 +25,7 @@ describe("host key algorithms", () => {
   });
 
   it("go first when their keys are known", () => {
-    expect(algorithmsFor(["ssh-rsa"], "ssh-ed25519,rsa-sha2-256").serverHostKey).toEqual([
+    expect(algorithmsFor(["ssh-rsa"], ["ssh-ed25519", "rsa-sha2-256"]).serverHostKey).toEqual([
       "rsa-sha2-256",
       "ssh-ed25519",
     ]);

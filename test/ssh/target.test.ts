@@ -159,7 +159,7 @@ describe("combine with what only ssh_config says", () => {
   it("hands on HostKeyAlgorithms and PreferredAuthentications", () => {
     const config = { hostkeyalgorithms: ["ssh-ed25519"], preferredauthentications: ["publickey,Password"] };
     expect(targetFrom(config)).toMatchObject({
-      hostKeyAlgorithms: "ssh-ed25519",
+      hostKeyAlgorithms: ["ssh-ed25519"],
       preferredAuthentications: ["publickey", "password"],
     });
   });
@@ -213,7 +213,7 @@ describe("targetKey", () => {
       { jump: base },
       { jump: { ...base, user: "other" } },
       { jump: { ...base, jump: base } },
-      { hostKeyAlgorithms: "ssh-ed25519" },
+      { hostKeyAlgorithms: ["ssh-ed25519" as const] },
       { preferredAuthentications: ["publickey"] as const },
       { certificateFiles: ["/c"] },
       { bindAddress: "10.0.0.1" },
