@@ -14,9 +14,9 @@ type WriteCallback = (error?: Error | null) => void;
 
 /** Variables that the caller gives to a ProxyCommand in place of this process's own. */
 export interface CommandEnvironment {
-  HOME?: string | undefined;
-  PATH?: string | undefined;
-  SSH_AUTH_SOCK?: string | undefined;
+  HOME: string | undefined;
+  PATH: string | undefined;
+  SSH_AUTH_SOCK: string | undefined;
 }
 
 /**
@@ -39,8 +39,9 @@ export function openProxyCommand(target: SshTarget, { HOME, PATH, SSH_AUTH_SOCK 
     detail: `ProxyCommand, process ${child.pid ?? "none"}`,
     complaint: () => stream.complaint,
     close: () => {
-      // The command has to be told that nothing follows, and passes on what it has.
+      // The command has to be told that nothing follows, and passes on what it has; it may also read nothing any more.
       stream.end(() => stream.destroy());
+      setTimeout(() => stream.destroy(), PATIENCE_MS).unref();
     },
     abort: () => void stream.destroy(),
   };
@@ -64,13 +65,14 @@ class ProxyStream extends Duplex {
       this.#complaint = (this.#complaint + text).slice(-MAX_COMPLAINT);
     });
     // Some keep running without an output; they cannot be of use any more.
-    child.stdout.once("end", () => setTimeout(() => this.push(null), PATIENCE_MS).unref());
+    child.stdout.once("end", () => setTimeout(() => this.#ended || this.push(null), PATIENCE_MS).unref());
     // It may fail before anybody listens, and its user looks at `errored`.
     this.on("error", () => {});
     // How the command ends says more than a broken pipe.
     for (const pipe of child.stdio) pipe?.on("error", () => {});
     child.once("error", (error) => this.#fail(`cannot be started (${error.message})`));
     child.once("exit", (code, signal) => this.#onExit(code, signal));
+    process.once("exit", this.#onOwnExit);
   }
 
   /** What the command has said on stderr, on one line. */
@@ -98,13 +100,17 @@ class ProxyStream extends Duplex {
     callback(error);
   }
 
+  readonly #onOwnExit = (): void => this.#killGroup("SIGHUP");
+
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {
     this.#ended = true;
+    process.removeListener("exit", this.#onOwnExit);
     // Whatever it has left behind holds the pipes, and nobody else ends it.
     this.#killGroup("SIGHUP");
     const report = () => {
       clearTimeout(timer);
       if (this.destroyed) return;
+      if (this.readableEnded) return;
       if (code === 0 && this.#complaint === "") this.push(null);
       else this.#fail(signal === null ? `ended with exit status ${code}` : `was ended by ${signal}`);
     };

@@ -16,7 +16,7 @@ import { assertSupportedBySsh2 } from "./unsupported.ts";
 export interface ConnectOptions {
   /** The caller's SSH_AUTH_SOCK. The environment of this process is not looked at. */
   authSock?: string | undefined;
-  /** The caller's HOME and PATH, for a ProxyCommand. */
+  /** The caller's HOME and PATH, for a ProxyCommand. Default: those of this process. */
   env?: Pick<CallerEnvironment, "HOME" | "PATH"> | undefined;
   /** The caller's keychain, for passwords and passphrases; without one, neither is used. */
   keychain?: Keychain | undefined;
@@ -157,10 +157,10 @@ class Attempt {
     const { connectTimeoutMs } = this.#target;
     const leftMs = Math.max(0, this.#options.deadlineAt - performance.now());
     this.#deadline = setTimeout(() => this.#onTimeout(), Math.min(connectTimeoutMs, leftMs));
-    const { authSock, env, via } = this.#options;
+    const { authSock, env = process.env, via } = this.#options;
     openTransport(this.#target, {
       via,
-      env: { ...env, SSH_AUTH_SOCK: authSock },
+      env: { HOME: env.HOME, PATH: env.PATH, SSH_AUTH_SOCK: authSock },
       signal: this.#opening.signal,
     }).then(
       (transport) => this.#onTransport(transport),

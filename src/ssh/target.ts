@@ -12,6 +12,7 @@ import type { RuntimeOptions } from "./options.ts";
 import { expandProxy } from "./proxy-tokens.ts";
 import { configFromFiles } from "./ssh-config-files.ts";
 import { configFromProgram } from "./ssh-config-program.ts";
+import { badNumber, countOf, hostKeyPolicyOf, millisecondsOf } from "./ssh-config-values.ts";
 import { hostKeyAlgorithms } from "./ssh2-algorithms.ts";
 
 /** Which agent offers keys: the one of the caller (SSH_AUTH_SOCK), none, or the one at a socket that ssh_config names. */
@@ -130,9 +131,6 @@ const DEFAULT_IDENTITY_NAMES = ["id_rsa", "id_ecdsa", "id_ed25519"];
 const DEFAULT_PORT = 22;
 const DEFAULT_CONNECT_TIMEOUT_MS = 15_000;
 const DEFAULT_KEEPALIVE_INTERVAL_MS = 5_000;
-const DEFAULT_KEEPALIVE_COUNT = 3;
-/** The longest time that ssh_config may set; timers of Node take no more than three weeks. Seconds. */
-const MAX_SECONDS = 24 * 3600;
 
 /**
  * Options first, then ssh_config as `ssh -G` reads it, or our own reading of the files where there is no `ssh`.
@@ -347,32 +345,6 @@ function addressFamilyOf(value: string | undefined): SshTarget["addressFamily"] 
   return family === "inet" || family === "inet6" ? family : "any";
 }
 
-/** ssh_config(5); what only warns in OpenSSH, a changed key under `no`, is refused here. */
-function hostKeyPolicyOf(value: string | undefined): SshTarget["hostKeyPolicy"] {
-  return /^(?:accept-new|no|off|false)$/i.test(value ?? "") ? "accept-new" : "strict";
-}
-
-/**
- * A time as in sshd_config(5), "TIME FORMATS". ssh_config's zero and "none" say that there is no limit, and so does the
- * default; the runtime always has one.
- */
-function millisecondsOf(keyword: string, value: string | undefined): number | undefined {
-  if (value === undefined || value.toLowerCase() === "none") return undefined;
-  const units: Record<string, number> = { "": 1, s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
-  if (!/^(?:\d{1,9}[smhdw]?)+$/i.test(value)) throw badNumber(keyword, value, "Use a number of seconds");
-  let seconds = 0;
-  for (const [, count, unit] of value.matchAll(/(\d+)([smhdw]?)/gi))
-    seconds += Number(count) * units[unit!.toLowerCase()]!;
-  return seconds === 0 ? undefined : Math.min(seconds, MAX_SECONDS) * 1000;
-}
-
-/** Zero keeps OpenSSH from noticing a dead link; the runtime always notices. */
-function countOf(value: string | undefined): number {
-  if (value === undefined) return DEFAULT_KEEPALIVE_COUNT;
-  if (!/^\d{1,9}$/.test(value)) throw badNumber("ServerAliveCountMax", value, "Use a whole number");
-  return Number(value) || DEFAULT_KEEPALIVE_COUNT;
-}
-
 function isYes(value: string | undefined): boolean {
   return /^(yes|true)$/i.test(value ?? "");
 }
@@ -382,10 +354,6 @@ function portOf(value: string | undefined): number {
   const port = Number(value);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
   throw badNumber("Port", value, "Use a whole number from 1 to 65535");
-}
-
-function badNumber(keyword: string, value: string, remedy: string): RuntimeError {
-  return new RuntimeError("option-invalid", `ssh_config has ${keyword} ${value.slice(0, 20)}`, remedy);
 }
 
 function unsafeName(alias: string, what: string): RuntimeError {

@@ -1,7 +1,9 @@
+import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { BuildHost, failureCode, outputOf } from "../support/build-host.ts";
 import { JumpHosts } from "../support/jump-hosts.ts";
+import { isRunning, untilGone } from "../support/processes.ts";
 import { describeReal } from "../support/requirements.ts";
 
 const PIPE = `${process.execPath} ${resolve(import.meta.dirname, "../fixtures/tcp-pipe.mjs")} %h %p`;
@@ -56,10 +58,15 @@ describeReal("the runtime over a jump host", () => {
       ...options,
       sshConfigFile: hops.config({ outer: { ...block, ProxyCommand } }),
     });
-    const client = host.client(via(PIPE));
+    const pidFile = host.path("proxy.pid");
+    const client = host.client(via(`sh -c 'echo $$ > ${pidFile}; ${PIPE}; sleep 600'`));
     const workspace = host.newName();
     await client.create(workspace, { kind: "directory", path: host.emptyFolder() });
     expect(await outputOf(client, workspace, ["echo", "through"])).toBe("through");
+    const pid = Number(readFileSync(pidFile, "utf8"));
+    expect(isRunning(pid)).toBe(true);
+    expect(await client.run(["broker", "stop"])).toMatchObject({ code: 0 });
+    await untilGone(pid);
 
     const broken = host.client(via("sh -c 'echo no ticket >&2; exit 1'"));
     const refused = await broken.operation(["inspect", "--workspace-id", workspace]);

@@ -66,6 +66,8 @@ describeReal("jump hosts", () => {
     expect(await output(carrier, "echo $SSH_CONNECTION | cut -d' ' -f4")).toMatchObject({
       stdout: `${hosts.get("inner").port}\n`,
     });
+    const bulk = await output(carrier, "head -c 6000000 /dev/zero; cat | wc -c", Buffer.alloc(6_000_000));
+    expect(bulk.stdout.slice(6_000_000)).toBe("6000000\n");
     expect(ALIASES.filter((_, index) => logins()[index]! > before[index]!)).toEqual([...visited, "inner"]);
     expect(events.map(({ step, name }) => `${step} ${name.split("@")[1]}`)).toEqual(
       [...visited, "inner"].flatMap((alias) =>
