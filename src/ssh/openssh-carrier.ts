@@ -6,7 +6,7 @@ import { channelTimeout, impossibleSocketPath, sessionRefused, streamRefused } f
 import { commandChannel } from "./command-channel.ts";
 import { lostError } from "./network-errors.ts";
 import type { ProxyChannel } from "./openssh-channel.ts";
-import { OpenFailure, ProxyConnection } from "./openssh-channels.ts";
+import { OpenFailure, ProxyConnection } from "./openssh-connection.ts";
 import type { SshLog } from "./openssh-log.ts";
 import type { SshProcess } from "./openssh-program.ts";
 import { concat, string, uint32 } from "./openssh-wire.ts";

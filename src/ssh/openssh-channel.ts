@@ -47,10 +47,7 @@ export class ProxyChannel extends Duplex {
   #closeReceived = false;
   #keepsOpen = false;
 
-  constructor(
-    readonly id: number,
-    wire: ChannelWire,
-  ) {
+  constructor(wire: ChannelWire) {
     super({ highWaterMark: HIGH_WATER_MARK_BYTES, allowHalfOpen: true, autoDestroy: false });
     this.#wire = wire;
     this.stderr = new Readable({

@@ -3,16 +3,15 @@ import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type ProxyChannel, WINDOW_BYTES } from "../../src/ssh/openssh-channel.ts";
-import { OpenFailure, ProxyConnection } from "../../src/ssh/openssh-channels.ts";
+import { OpenFailure, ProxyConnection } from "../../src/ssh/openssh-connection.ts";
 import { takeOverMaster } from "../../src/ssh/openssh-mux.ts";
-import { byte, concat, Reader, string, uint32 } from "../../src/ssh/openssh-wire.ts";
+import { byte, concat, frame, Reader, string, uint32 } from "../../src/ssh/openssh-wire.ts";
 import { socketPair } from "../support/socket-pair.ts";
 import { temporaryFolder } from "./support.ts";
 
 /** What a real ssh does not send: messages that are damaged, out of order or too many. */
 
 const REMOTE_ID = 42;
-const frame = (message: Buffer) => string(concat([byte(0), message]));
 
 /** The messages that the other side has got, one at a time. */
 async function* messagesOf(socket: Socket): AsyncGenerator<Buffer> {

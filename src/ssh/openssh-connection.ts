@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { ProxyChannel, WINDOW_BYTES } from "./openssh-channel.ts";
-import { byte, concat, Reader, string, uint32 } from "./openssh-wire.ts";
+import { byte, concat, FrameReader, frame, Reader, string, uint32 } from "./openssh-wire.ts";
 
 /** RFC 4254, 9; in proxy mode ssh passes on nothing else. */
 const Message = {
@@ -19,8 +19,6 @@ const Message = {
 
 /** The largest piece of data in one message that we take; RFC 4253, 6.1 has every implementation handle it. */
 const MAX_PIECE_BYTES = 32 * 1024;
-/** OpenSSH's own limit of a packet (PACKET_MAX_SIZE in packet.h). */
-const MAX_MESSAGE_BYTES = 256 * 1024;
 
 /** The server does not open a channel. */
 export class OpenFailure extends Error {
@@ -40,9 +38,8 @@ interface Opening {
 }
 
 /**
- * SSH's connection protocol (RFC 4254) over the control socket of an `ssh` in proxy mode, which puts each message, in
- * clear and framed as a string with one byte of padding length before it, on its connection. Only the client's side:
- * what a server opens is refused.
+ * SSH's connection protocol (RFC 4254) over the control socket of an `ssh` in proxy mode, which puts each message on its
+ * connection. Only the client's side: what a server opens is refused.
  */
 export class ProxyConnection {
   readonly #socket: Socket;
@@ -50,8 +47,7 @@ export class ProxyConnection {
   readonly #openings = new Map<number, Opening>();
   readonly #waitingForDrain = new Set<ProxyChannel>();
   readonly #onClosed: (problem: string | undefined) => void;
-  #pending: Buffer[] = [];
-  #pendingBytes = 0;
+  readonly #frames = new FrameReader();
   #nextId = 0;
   #closed = false;
   #problem: string | undefined;
@@ -79,7 +75,7 @@ export class ProxyConnection {
       }
       const id = this.#nextId;
       this.#nextId = (this.#nextId + 1) % 2 ** 32;
-      const channel = new ProxyChannel(id, {
+      const channel = new ProxyChannel({
         data: (piece) => this.#send(Message.Data, channel, string(piece)),
         credit: (bytes) => void this.#send(Message.WindowAdjust, channel, uint32(bytes)),
         eof: () => void this.#send(Message.Eof, channel),
@@ -118,7 +114,7 @@ export class ProxyConnection {
 
   #write(message: Buffer): boolean {
     if (this.#closed) return true;
-    return this.#socket.write(concat([uint32(message.length + 1), byte(0), message]));
+    return this.#socket.write(frame(message));
   }
 
   /** Each channel that waits gets its turn before one gets a second one: a Set keeps their order. */
@@ -131,29 +127,16 @@ export class ProxyConnection {
   }
 
   #receive(chunk: Buffer): void {
-    this.#pending.push(chunk);
-    this.#pendingBytes += chunk.length;
     try {
-      for (let message = this.#next(); message !== undefined; message = this.#next()) this.#handle(message);
+      this.#frames.push(chunk);
+      for (let message = this.#frames.next(); message !== undefined; message = this.#frames.next()) {
+        this.#handle(message);
+        if (this.#closed) return;
+      }
     } catch (error) {
       this.#problem = error instanceof Error ? error.message : String(error);
       this.destroy();
     }
-  }
-
-  #next(): Buffer | undefined {
-    if (this.#closed || this.#pendingBytes < 4) return undefined;
-    if (this.#pending[0]!.length < 4) this.#pending = [concat(this.#pending)];
-    const length = this.#pending[0]!.readUInt32BE(0);
-    if (length < 2 || length > MAX_MESSAGE_BYTES) throw new RangeError(`a message of ${length} bytes`);
-    const end = 4 + length;
-    if (this.#pendingBytes < end) return undefined;
-    if (this.#pending[0]!.length < end) this.#pending = [concat(this.#pending)];
-    const all = this.#pending[0]!;
-    if (all.length === end) this.#pending.shift();
-    else this.#pending[0] = all.subarray(end);
-    this.#pendingBytes -= end;
-    return all.subarray(5, end);
   }
 
   #handle(message: Buffer): void {
