@@ -225,14 +225,8 @@ describeReal("the ssh program", () => {
   });
 
   it("leaves no name of its control socket behind", async () => {
-    const folder = temporaryFolder();
-    const before = process.env.PASEO_SSH_RUNTIME_DIR;
-    process.env.PASEO_SSH_RUNTIME_DIR = folder;
-    onTestFinished(() => {
-      if (before === undefined) delete process.env.PASEO_SSH_RUNTIME_DIR;
-      else process.env.PASEO_SSH_RUNTIME_DIR = before;
-    });
     const carrier = await connect(await resolve(raw()));
+    const folder = process.env.PASEO_SSH_RUNTIME_DIR!;
     expect(execFileSync("ls", ["-A", folder], { encoding: "utf8" })).toBe("");
     const pids = processesWith(`${folder}/ssh-`);
     expect(pids.length).toBeGreaterThan(0);

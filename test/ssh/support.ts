@@ -68,6 +68,8 @@ export async function resolve(raw: Record<string, unknown>, changes: Partial<Ssh
 
 /** Connects, and closes the connection at the end of the test. */
 export async function connect(target: SshTarget, options: ConnectOptions = {}): Promise<Carrier> {
+  // Where the ssh program's control socket is while it logs in.
+  process.env.PASEO_SSH_RUNTIME_DIR = temporaryFolder();
   const carrier = await connectAs(target, options);
   onTestFinished(() => carrier.close());
   return carrier;
