@@ -74,7 +74,7 @@ describe("quick acceptance of options", () => {
       path: ["~/bin"],
       env: { A: "1" },
       helper: "/opt/helper",
-      forwardAgent: false,
+      forwardAgent: true,
       connectTimeoutMs: 1000,
       keepaliveIntervalMs: 1000,
       reconnectWindowMs: 1000,
