@@ -36,13 +36,14 @@ export function linkAnswers(): LinkAnswers {
 export function whileLinked(socket: string, { linked, absent }: LinkAnswers, command: string): string {
   return `paseo_main() {
 paseo_link=${shellWord(authLinkPath(socket))}
-if [ -n "$SSH_AUTH_SOCK" ] && ln -s "$SSH_AUTH_SOCK" "$paseo_link.$$" && mv -f "$paseo_link.$$" "$paseo_link"; then
+paseo_socket=\${SSH_AUTH_SOCK:-}
+if [ -n "$paseo_socket" ] && ln -sf "$paseo_socket" "$paseo_link.$$" && mv -f "$paseo_link.$$" "$paseo_link"; then
   printf '\\n%s\\n' ${shellWord(linked)}
 else
   printf '\\n%s\\n' ${shellWord(absent)}
 fi
 ${command}
-if [ -n "$SSH_AUTH_SOCK" ] && [ "$(readlink "$paseo_link")" = "$SSH_AUTH_SOCK" ]; then rm -f "$paseo_link"; fi
+if [ -n "$paseo_socket" ] && [ "$(readlink "$paseo_link")" = "$paseo_socket" ]; then rm -f "$paseo_link"; fi
 exit
 }
 paseo_main

@@ -37,12 +37,20 @@ export class AgentBridge {
    * session cannot be had, connection-timeout, connection-lost
    */
   async openStream(address: AgentAddress): Promise<Duplex> {
-    this.#link ??= this.#start(address).catch((error) => {
-      this.#link = undefined;
-      throw error;
+    const link = await (this.#link ?? this.#begin(address));
+    const opening = link.open();
+    return await withDeadline(this.#options.deadlineMs, opening, () => {
+      opening.then(
+        (stream) => stream.destroy(),
+        () => {},
+      );
+      const { host, connectTimeoutMs } = this.#options;
+      return new RuntimeError(
+        "connection-timeout",
+        `The bridge to the agent on ${host} did not open a stream within ${connectTimeoutMs} ms`,
+        "Check the network and try again",
+      );
     });
-    const link = await this.#link;
-    return await link.open();
   }
 
   /** Ends the session and all streams over it. The next stream gets a new one. */
@@ -51,24 +59,27 @@ export class AgentBridge {
     this.#close();
   }
 
-  async #start(address: AgentAddress): Promise<BridgeLink> {
+  #begin(address: AgentAddress): Promise<BridgeLink> {
+    const forget = () => {
+      if (this.#link === starting) this.#link = undefined;
+    };
+    const starting = this.#start(address, forget);
+    starting.catch(forget);
+    this.#link = starting;
+    return starting;
+  }
+
+  async #start(address: AgentAddress, onClosed: () => void): Promise<BridgeLink> {
     const opening = this.#openSession(address);
-    const starting = opening.then((channel) => this.#greeted(channel, address));
-    let timer: NodeJS.Timeout | undefined;
-    const deadline = new Promise<never>((_resolve, reject) => {
-      const { deadlineMs } = this.#options;
-      timer = setTimeout(() => reject(this.#failed(`no answer within ${deadlineMs} ms`)), deadlineMs);
-    });
-    try {
-      return await Promise.race([starting, deadline]);
-    } catch (error) {
+    const greeted = opening.then((channel) => this.#greeted(channel, address, onClosed));
+    return await withDeadline(this.#options.deadlineMs, greeted, () => {
       // A session that comes too late has nobody else to end it.
-      starting.catch(() => {});
-      void opening.then((channel) => channel.close()).catch(() => {});
-      throw error;
-    } finally {
-      clearTimeout(timer);
-    }
+      opening.then(
+        (channel) => channel.close(),
+        () => {},
+      );
+      return this.#failed(`no answer within ${this.#options.deadlineMs} ms`);
+    });
   }
 
   async #openSession({ sessionEnded }: AgentAddress): Promise<CommandChannel> {
@@ -87,7 +98,11 @@ export class AgentBridge {
   }
 
   /** Waits for the first bytes of the host's end, behind whatever the account's start-up files print. */
-  #greeted(channel: CommandChannel, { nodePath, bundle, socket }: AgentAddress): Promise<BridgeLink> {
+  #greeted(
+    channel: CommandChannel,
+    { nodePath, bundle, socket }: AgentAddress,
+    onClosed: () => void,
+  ): Promise<BridgeLink> {
     return new Promise((resolve, reject) => {
       const noise = new Noise();
       const answers = linkAnswers();
@@ -100,7 +115,7 @@ export class AgentBridge {
           resolve(link);
         },
         onClosed: (reason) => {
-          this.#link = undefined;
+          onClosed();
           channel.close();
           const lost = channel.stdout.errored !== null || reason.code !== "connection-lost";
           reject(lost ? reason : this.#failed(noise.lastLine()));
@@ -119,5 +134,19 @@ export class AgentBridge {
       `The SSH server on ${this.#options.host} does not forward streams to unix sockets, and the bridge that would carry them did not start${said === "" ? "" : ` (${said})`}`,
       "Set AllowTcpForwarding and AllowStreamLocalForwarding to yes in its sshd_config",
     );
+  }
+}
+
+/** @param late called when the time is up; what comes of the promise afterwards is its own business */
+async function withDeadline<Value>(ms: number, promise: Promise<Value>, late: () => RuntimeError): Promise<Value> {
+  promise.catch(() => {});
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(late()), ms);
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
   }
 }
