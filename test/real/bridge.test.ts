@@ -2,10 +2,11 @@ import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ACCOUNT_HOST, addAccount } from "../support/accounts.ts";
 import { BuildHost, brokerPids, failureCode, outputOf } from "../support/build-host.ts";
 import { type FarHost, openFarHost } from "../support/far-host.ts";
 import { processesWith, residentMemory, untilGone } from "../support/processes.ts";
-import { describeReal } from "../support/requirements.ts";
+import { describeReal, describeWithShell } from "../support/requirements.ts";
 import { describeBytes, forEach, lifecycle, Output, PATH } from "../support/side-by-side.ts";
 import { Terminal } from "../support/terminal.ts";
 
@@ -125,6 +126,24 @@ describeReal("a server that forwards no streams", () => {
       await far.client.run(["broker", "stop"]);
       await untilGone(...pids);
     });
+  });
+});
+
+describeWithShell("/usr/bin/fish")("an account whose start-up files print a lot", () => {
+  it("is reached over a bridge", async () => {
+    const host = await BuildHost.start({ config: [...ACCOUNT_HOST.config, "DisableForwarding yes", "MaxSessions 1"] });
+    const account = addAccount(host, { shell: "/usr/bin/fish", homeName: `it's a "home"` });
+    try {
+      const noise = "string repeat -n 4096 'PSRB noise@paseo'\nprintf 'a line without its end PSRB'\necho noise >&2\n";
+      account.write(".config/fish/config.fish", noise);
+      const client = host.client(account.options);
+      await client.create("w", { kind: "directory", path: host.emptyFolder() });
+      expect(await outputOf(client, "w", ["id", "-un"])).toBe(account.name);
+      await client.close();
+    } finally {
+      await account.remove();
+      await host.stop();
+    }
   });
 });
 
