@@ -3,7 +3,6 @@ import { type AgentKey, type AgentListing, type KeySigner, listAgentKeys, Single
 import { fingerprint } from "./host-key.ts";
 import { type Identity, readIdentity } from "./identity-files.ts";
 import type { Keychain } from "./keychain.ts";
-import type { RsaHash } from "./keychain-protocol.ts";
 import { keyTypeOf } from "./known-hosts.ts";
 import { type SshTarget, targetName } from "./target.ts";
 
@@ -96,12 +95,21 @@ function fileAttempt(target: SshTarget, identity: Identity, keychain: Keychain |
   const publicKey = publicBlob && parsePublic(publicBlob);
   const signer =
     privateKey !== undefined
-      ? async (data: Buffer, hash: RsaHash | undefined) => privateKey.sign(data, hash)
+      ? signWithFile(privateKey)
       : encrypted && keychain !== undefined
         ? signWithPassphrase(target, path, keychain)
         : undefined;
   if (publicBlob === undefined || publicKey === undefined || signer === undefined) return [];
   return [{ label: `${path} (${describe(publicBlob)})`, publicBlob, agent: new SingleKeyAgent(publicKey, signer) }];
+}
+
+function signWithFile(key: ParsedKey): KeySigner {
+  return async (data, hash) => {
+    // ssh2 returns an Error, though its types do not have it.
+    const signature: Buffer | Error = key.sign(data, hash);
+    if (signature instanceof Error) throw new Error("could not be used to sign", { cause: signature });
+    return signature;
+  };
 }
 
 function signWithPassphrase(target: SshTarget, keyFile: string, keychain: Keychain): KeySigner {
@@ -114,7 +122,7 @@ function signWithPassphrase(target: SshTarget, keyFile: string, keychain: Keycha
     throw new Error(
       reply.type === "wrong"
         ? `is protected by another passphrase than the one that is stored (${store})`
-        : `is protected by a passphrase that is not stored (${store})`,
+        : `is protected by a passphrase that is not stored, or the keychain is locked (${store})`,
     );
   };
 }

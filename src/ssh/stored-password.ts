@@ -30,6 +30,7 @@ export class StoredPassword {
   readonly #account: string;
   #sentDigest: string | undefined;
   #problem: string | undefined;
+  #absent = false;
 
   constructor(target: SshTarget, keychain: Keychain | undefined) {
     this.#target = target;
@@ -94,16 +95,18 @@ export class StoredPassword {
   }
 
   async #read(): Promise<string | undefined> {
-    if (this.#keychain === undefined) return undefined;
+    if (this.#keychain === undefined || this.#absent) return undefined;
     try {
       const reply = await this.#keychain.ask({ type: "secret", account: this.#account });
-      if (reply.type !== "secret") this.#problem = `a password, since none is stored (${this.#command})`;
+      if (reply.type !== "secret")
+        this.#problem = `a password, since none is stored, or the keychain is locked (${this.#command})`;
       else if (refusedDigests.get(this.#account) === digestOf(reply.secret))
         this.#problem = `the stored password, which the server has refused before (${this.#command})`;
       else return reply.secret;
     } catch (error) {
       this.#problem = `a password: ${RuntimeError.from(error).message}`;
     }
+    this.#absent = true;
     return undefined;
   }
 }

@@ -165,7 +165,7 @@ describePrivileged("passwords", () => {
     });
     const failure = await failureOf(connect(await target(), { keychain }));
     expect(failure.remedy).toContain(
-      `none is stored (paseo-ssh-runtime auth set ${account.name}@127.0.0.1:${host.sshd.port} --password)`,
+      `none is stored, or the keychain is locked (paseo-ssh-runtime auth set ${account.name}@127.0.0.1:${host.sshd.port} --password)`,
     );
   });
 
