@@ -1,8 +1,6 @@
 import { realpathSync } from "node:fs";
 import { text } from "node:stream/consumers";
-import { readKeyFile } from "./identity-files.ts";
 import { type KeychainReply, type KeychainRequest, passphraseAccount, SERVICE } from "./keychain-protocol.ts";
-import { unlockKey } from "./unlock-key.ts";
 
 /**
  * Entry of the keychain program: one request, one answer, and the end. A process of its own, because keytar blocks
@@ -22,6 +20,9 @@ async function answer(request: KeychainRequest): Promise<KeychainReply> {
       const keyFile = realpathSync(request.keyFile);
       const passphrase = await keytar.getPassword(SERVICE, passphraseAccount(keyFile));
       if (passphrase === null) return { type: "nothing" };
+      // ssh2 takes longer to load than all the rest, and the other requests do not need it.
+      const { readKeyFile } = await import("./identity-files.ts");
+      const { unlockKey } = await import("./unlock-key.ts");
       const key = readKeyFile(keyFile);
       const sign = typeof key === "string" ? unlockKey(key, passphrase) : undefined;
       if (sign === undefined) return { type: "wrong" };
