@@ -52,12 +52,20 @@ function loadNative(nativePath: string | undefined): NativePty {
     native = require(nativePath) as NativePty;
     return native;
   } catch (error) {
-    throw new RuntimeError(
-      "terminal-unavailable",
-      `The terminal module could not be loaded on the build host (${(error as Error).message})`,
-      "Check that the runtime's root folder is not mounted noexec",
-    );
+    throw notLoaded((error as Error).message);
   }
+}
+
+/** @param reason what dlopen(3) said */
+export function notLoaded(reason: string): RuntimeError {
+  return new RuntimeError(
+    "terminal-unavailable",
+    `The terminal module could not be loaded on the build host (${reason})`,
+    // "version `GLIBC_2.28' not found", "version `GLIBCXX_3.4.21' not found" (ld.so(8))
+    /version .GLIBC/.test(reason)
+      ? "The C library there is too old for it: run the command with pipes, or use a newer system"
+      : "Run the command with pipes, and check that the runtime's root folder is not mounted noexec",
+  );
 }
 
 /**

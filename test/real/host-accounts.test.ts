@@ -48,6 +48,8 @@ printf 'a line without its end'
 `,
     },
   },
+  { shell: "/bin/dash", homeName: "h".repeat(120), files: { ".profile": POSIX_NOISE + POSIX_PATH } },
+  { shell: "/bin/bash", homeName: "Büro $HOME `家`", files: { ".bashrc": POSIX_NOISE, ".bash_profile": POSIX_PATH } },
   { shell: "/bin/bash", homeName: `it's a "home"`, files: { ".bashrc": POSIX_NOISE, ".bash_profile": POSIX_PATH } },
 ];
 
