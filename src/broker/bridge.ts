@@ -44,10 +44,10 @@ export class AgentBridge {
         (stream) => stream.destroy(),
         () => {},
       );
-      const { host, connectTimeoutMs } = this.#options;
+      const { host, deadlineMs } = this.#options;
       return new RuntimeError(
         "connection-timeout",
-        `The bridge to the agent on ${host} did not open a stream within ${connectTimeoutMs} ms`,
+        `The bridge to the agent on ${host} did not open a stream within ${deadlineMs} ms`,
         "Check the network and try again",
       );
     });
