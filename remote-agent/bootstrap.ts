@@ -36,6 +36,9 @@ interface BootstrapParameters {
 
 const MIN_NODE_MAJOR = 18;
 const START_DEADLINE_MS = 20000;
+/** How often, and how long apart in ms, an agent's record is looked for. */
+const RECORD_ATTEMPTS = 50;
+const RECORD_WAIT_MS = 10;
 const MAX_LOG_BYTES = 1024 * 1024;
 /**
  * The default lets the agent's heap grow to four times its 10 MB of living data before the garbage that ended
@@ -271,7 +274,8 @@ function receiveFile(target: string, file: BootstrapFile): Promise<void> {
 async function startAgent(parameters: BootstrapParameters, root: string, agentFolder: string): Promise<object> {
   const place = socketPlace(parameters.wireVersion, root);
   const socket = path.join(place.folder, `${place.name}.sock`);
-  const running = (await answers(socket)) ? readBuild(path.join(place.folder, `${place.name}.json`)) : undefined;
+  const record = path.join(place.folder, `${place.name}.json`);
+  const running = (await answers(socket)) ? await readRecord(record) : undefined;
   if (running !== undefined && running.build === parameters.build) return { type: "ready", socket, ...running };
   const config = {
     root,
@@ -284,7 +288,7 @@ async function startAgent(parameters: BootstrapParameters, root: string, agentFo
   };
   const answer = await launch(HEAP_FLAGS, path.join(agentFolder, "agent.cjs"), config, openLog(root));
   if (answer.type === "error") throw new Problem(answer.error.code, answer.error.message, answer.error.remedy);
-  const started = readBuild(path.join(place.folder, `${place.name}.json`));
+  const started = await readRecord(record);
   return { type: "ready", socket, ...(started || { pid: answer.pid, build: parameters.build }) };
 }
 
@@ -306,6 +310,27 @@ function answers(socket: string): Promise<boolean> {
     });
     connection.once("error", () => resolve(false));
   });
+}
+
+/**
+ * What the agent that answers has written about itself. It does so right after it has begun to listen, so for a moment
+ * there may be no record, or that of its predecessor.
+ */
+async function readRecord(file: string): Promise<{ pid: number; build: string } | undefined> {
+  for (let attempt = 1; ; attempt += 1) {
+    const record = readBuild(file);
+    if ((record !== undefined && isRunning(record.pid)) || attempt === RECORD_ATTEMPTS) return record;
+    await new Promise((resolve) => setTimeout(resolve, RECORD_WAIT_MS));
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (_error) {
+    return false;
+  }
 }
 
 function readBuild(file: string): { pid: number; build: string } | undefined {
