@@ -19,7 +19,7 @@ import { failureOf, lifecycleAnswer, withinLimit } from "./wrapper-result.ts";
 const PACKAGE_ROOT = join(import.meta.dirname, "..");
 const INPUT = "through standard input\n";
 /** Milliseconds that the broker gets to let go of what was interrupted, and between two looks at it. */
-const LEAVING_MS = 2000;
+const LEAVING_MS = 5000;
 const LOOK_MS = 50;
 const SCRIPT = "cat; echo to standard error >&2; exit 3";
 
