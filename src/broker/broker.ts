@@ -5,7 +5,7 @@ import { DialLineReader, type DialReply, type DialRequest } from "../wire/dial.t
 import { parseDialRequest } from "../wire/dial-request.ts";
 import { RuntimeError } from "../wire/errors.ts";
 import { securePrivateFolder } from "../wire/private-folder.ts";
-import { type Claim, claimName } from "../wire/rendezvous.ts";
+import { type Claim, claimName, MAX_SOCKET_PATH_BYTES, ownSocketPath } from "../wire/rendezvous.ts";
 import type { AgentFiles } from "./agent-files.ts";
 import { askAgent } from "./ask-agent.ts";
 import type { ChannelRequest } from "./host.ts";
@@ -38,10 +38,11 @@ export class Broker {
 
   /**
    * @returns undefined when another broker of this build already serves
-   * @throws RuntimeError runtime-folder-unsafe
+   * @throws RuntimeError runtime-folder-unsafe, broker-start-failed
    */
   static async start(folder: string, name: string, files: AgentFiles): Promise<Broker | undefined> {
     securePrivateFolder(folder);
+    if (Buffer.byteLength(ownSocketPath(folder, name)) > MAX_SOCKET_PATH_BYTES) throw tooLong(folder);
     let broker: Broker | undefined;
     const early: Socket[] = [];
     const claim = await claimName(folder, name, (socket) => {
@@ -205,6 +206,14 @@ export class Broker {
     this.#pool.close();
     this.#finish();
   }
+}
+
+function tooLong(folder: string): RuntimeError {
+  return new RuntimeError(
+    "broker-start-failed",
+    `The path of the runtime folder ${folder} is too long for the sockets in it`,
+    "Name a shorter one with the variable PASEO_SSH_RUNTIME_DIR",
+  );
 }
 
 function line(reply: DialReply): string {

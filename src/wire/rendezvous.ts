@@ -1,6 +1,6 @@
 import { chmodSync, lstatSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { RuntimeError } from "./errors.ts";
 
@@ -31,6 +31,11 @@ export interface Claim {
   release(): void;
 }
 
+/** Where this process would listen for a name. Longer than MAX_SOCKET_PATH_BYTES, it would be cut off in silence. */
+export function ownSocketPath(folder: string, name: string): string {
+  return join(folder, `${name}.${process.pid}.sock`);
+}
+
 export function publicSocketPath(folder: string, name: string): string {
   return join(folder, `${name}.sock`);
 }
@@ -47,8 +52,8 @@ export async function claimName(
   takeOver = false,
 ): Promise<Claim | undefined> {
   removeDeadSockets(folder, name);
-  const ownName = `${name}.${process.pid}.sock`;
-  const privatePath = join(folder, ownName);
+  const privatePath = ownSocketPath(folder, name);
+  const ownName = basename(privatePath);
   const publicPath = publicSocketPath(folder, name);
   unlinkQuietly(privatePath);
   const server = createServer({ allowHalfOpen: true }, onConnection);

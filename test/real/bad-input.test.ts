@@ -1,12 +1,15 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { BuildHost, brokerPids, failureCode, namesIn } from "../support/build-host.ts";
 import { describePrivileged, describeReal } from "../support/requirements.ts";
 import type { RuntimeClient } from "../support/runtime.ts";
-import { freePort, generateKey } from "../support/sshd.ts";
+import { freePort } from "../support/sshd.ts";
 
-/** Input that is wrong before a host is reached, and hosts that cannot be used. */
+/**
+ * Input that is wrong before a host is reached, and hosts that cannot be used, as far as what they leave behind matters;
+ * test/real/fault-catalogue.test.ts has what is said about each.
+ */
 
 describeReal("bad requests", () => {
   let host: BuildHost;
@@ -108,28 +111,7 @@ describeReal("hosts that cannot be used", () => {
     return host.path(name);
   }
 
-  function knownHosts(name: string, ...lines: string[]): string {
-    return file(name, lines.map((line) => `[127.0.0.1]:${host.sshd.port} ${line}\n`).join(""));
-  }
-
   const rows: [what: string, options: () => Promise<Record<string, unknown>>, code: string][] = [
-    ["a name that does not exist", async () => ({ host: "build.invalid" }), "host-unknown"],
-    ["a port where nobody listens", async () => ({ port: await freePort() }), "connection-refused"],
-    [
-      "a changed host key",
-      async () => {
-        const other = readFileSync(`${generateKey(host.path("other"), "ed25519")}.pub`, "utf8");
-        return { knownHostsFile: knownHosts("changed", other.trim()) };
-      },
-      "host-key-changed",
-    ],
-    ["an unknown host key", async () => ({ knownHostsFile: knownHosts("none") }), "host-key-unknown"],
-    [
-      "a key that is not accepted",
-      async () => ({ identityFile: generateKey(host.path("stranger"), "ed25519") }),
-      "authentication-failed",
-    ],
-    ["no such account", async () => ({ user: "nobody-of-that-name" }), "authentication-failed"],
     ["a node that is not there", async () => ({ node: "/nowhere/node" }), "node-missing"],
     ["a node that is none", async () => ({ node: program("not-node", "#!/bin/sh\necho hello\n") }), "node-missing"],
     ["a node that is too old", async () => ({ node: program("old-node", "#!/bin/sh\necho 16\n") }), "node-too-old"],

@@ -15,7 +15,6 @@ const LIMIT_MS = 5_000;
 
 /** Codes that no fault of this catalogue has, and why. */
 const ELSEWHERE: Record<string, string> = {
-  "broker-start-failed": "its cause is a machine that starts no processes; test/wrapper/dial.test.ts",
   cancelled: "an operation that was ended from outside, of which nobody reads the answer",
   "connection-lost": "a link that ends in the middle of an operation; test/real/ssh-streams.test.ts",
   "execution-lost": "an agent that dies under a command; test/real/bad-input-exec.test.ts",

@@ -71,7 +71,8 @@ function describeTarget(target: SshTarget) {
     host: target.host,
     port: target.port,
     ...(proxyJump === undefined ? {} : { hops: proxyJump.split(",") }),
-    ...(proxyCommand === undefined ? {} : { proxyCommand }),
+    // People put secrets into it.
+    ...(proxyCommand === undefined ? {} : { proxyCommand: "as ssh_config says" }),
     identities: [...target.identityFiles, ...target.defaultIdentityFiles],
     knownHosts: [...target.userKnownHostsFiles, ...target.globalKnownHostsFiles],
     ...(hostKeyAlias === undefined ? {} : { hostKeyAlias }),

@@ -64,8 +64,8 @@ export const OPERATION_FAULTS: OperationFault[] = [
   },
   {
     what: "a runtime folder whose path is too long for a socket",
-    code: "runtime-folder-unsafe",
-    sentence: /^./,
+    code: "broker-start-failed",
+    sentence: /^The path of the runtime folder \S+ is too long for the sockets in it/,
     provoke: inspectIn(deepFolder),
   },
   {
@@ -219,7 +219,7 @@ export const OPERATION_FAULTS: OperationFault[] = [
     code: "program-not-executable",
     sentence: /^The program \S+ is not executable on the build host/,
     provoke: execute({ argv: ["./folder/file"] }),
-    names: "./folder/file",
+    names: "/folder/file",
   },
   {
     what: "an execution id that was used before",
