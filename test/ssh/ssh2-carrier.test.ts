@@ -8,7 +8,7 @@ import { connect, output, publicKey, resolve, temporaryFolder } from "./support.
 
 /** What no OpenSSH server does: a server of our own that knows everybody by their address. */
 async function serverWith(onReady: (client: Connection) => void): Promise<Record<string, unknown>> {
-  const hostKey = ssh2.utils.generateKeyPairSync("ed25519");
+  const hostKey = ssh2.utils.generateKeyPairSync("ecdsa", { bits: 256 });
   const server = new ssh2.Server({ hostKeys: [hostKey.private] }, (client) => {
     client.on("error", () => {});
     client.on("authentication", (context) =>

@@ -103,7 +103,7 @@ export function keychainProgram(source: string): string {
 
 /** A server of our own, for what no OpenSSH server can be made to do. @returns runtime options that reach it, without keys */
 export async function serverOfOurs(serve: (client: Connection) => void): Promise<Record<string, unknown>> {
-  const hostKey = ssh2.utils.generateKeyPairSync("ed25519");
+  const hostKey = ssh2.utils.generateKeyPairSync("ecdsa", { bits: 256 });
   const server = new ssh2.Server({ hostKeys: [hostKey.private] }, (client) => {
     client.on("error", () => {});
     serve(client);

@@ -219,7 +219,6 @@ describe("targetKey", () => {
       { bindAddress: "10.0.0.1" },
       { addressFamily: "inet" as const },
       { carrier: "openssh" as const },
-      { proxyUseFdpass: true },
       { pkcs11Provider: "/lib/p11.so" },
       { prefersGssapi: true },
     ];

@@ -90,7 +90,7 @@ async function showStatus({ installation, screen }: DemoRun): Promise<void> {
   screen.heading("paseo-ssh-runtime status");
   const lines = outputOf("status", await runWrapper(installation, ["status"])).split("\n");
   for (const line of lines) screen.text(line);
-  if (!lines.some((line) => line.includes(": connected,")))
+  if (!lines.some((line) => line.includes(": connected for ")))
     throw unexpected("status", lines.join(" "), "a connected host");
 }
 
