@@ -236,11 +236,6 @@ describeReal("jump hosts", () => {
       { inner: { ProxyJump: Array.from({ length: 9 }, (_, index) => `hop${index}`).join(",") } },
       "at most 8",
     ],
-    [
-      "ask for what is not supported",
-      { inner: { ProxyJump: "middle" }, middle: { HostKeyAlgorithms: "ssh-dss" } },
-      '"middle"',
-    ],
   ])("are not tried when they %s", async (_, changes, named) => {
     const before = logins();
     expect(await failureOf(changes)).toMatchObject({

@@ -2,8 +2,8 @@ import { execFile, execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect } from "../../src/ssh/connect.ts";
 import { parseRuntimeOptions } from "../../src/ssh/options.ts";
-import { connectSsh2 } from "../../src/ssh/ssh2-connect.ts";
 import { resolveTarget, type SshTarget } from "../../src/ssh/target.ts";
 import { RuntimeError } from "../../src/wire/errors.ts";
 import { type SshAgent, startSshAgent } from "./ssh-agent.ts";
@@ -196,7 +196,7 @@ export class LoginLaboratory {
       const options = parseRuntimeOptions(JSON.parse(fill(JSON.stringify(raw))));
       target = await resolveTarget(options, env);
       without = await resolveTarget(options, { ...env, PATH: "/nonexistent" }).catch((error) => String(error.message));
-      const carrier = await connectSsh2(target, { authSock: env.SSH_AUTH_SOCK, env });
+      const carrier = await connect(target, { authSock: env.SSH_AUTH_SOCK, env });
       carrier.close();
       return ["accepted", { target, ...(without === undefined ? {} : { without }) }];
     } catch (error) {

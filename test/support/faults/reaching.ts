@@ -7,7 +7,7 @@ const FAILED = /^The connection to \S+ ended before it was established/;
 const TIMEOUT = /^\S+ did not answer within \d+ ms/;
 const NO_KEY = /^\S+ accepted no key; (?:offered: |there was no key to offer)/;
 const UNWRITABLE = /^The root folder \S+ on the build host cannot be written/;
-const SHELL_ENDED = /^The login shell on \S+ ended before the agent was started/;
+const SHELL_ENDED = /^The session on \S+ ended before \/bin\/sh ran in it/;
 
 const BAD_OPTIONS: [what: string, option: string, value: unknown][] = [
   ["a port that is text", "port", "22"],
@@ -121,7 +121,7 @@ export const REACHING_FAULTS: ReachingFault[] = [
   {
     what: "a server that speaks something else",
     code: "connection-failed",
-    sentence: FAILED,
+    sentence: /^\S+ does not speak SSH \(it said: HTTP/,
     step: "host-key",
     options: async (world) => ({
       port: await world.server((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n")),
@@ -131,7 +131,7 @@ export const REACHING_FAULTS: ReachingFault[] = [
   {
     what: "a server that closes at once",
     code: "connection-failed",
-    sentence: FAILED,
+    sentence: /^\S+ accepted the connection and dropped it without a word/,
     step: "host-key",
     options: async (world) => ({ port: await world.server((socket) => socket.end()) }),
     names: ({ port }) => `:${port}`,
@@ -217,9 +217,19 @@ export const REACHING_FAULTS: ReachingFault[] = [
     names: () => "Too many authentication failures",
   },
   {
+    what: "a ProxyCommand that fails",
+    code: "proxy-failed",
+    sentence: /^The ProxyCommand of \S+ ended with exit status 3: /,
+    step: "transport",
+    options: (world) => ({
+      sshConfigFile: world.file("Host *\n  ProxyCommand sh -c 'echo no tunnel today >&2; exit 3'\n", 0o600),
+    }),
+    names: () => "no tunnel today",
+  },
+  {
     what: "a server that starts no command",
     code: "session-refused",
-    sentence: /^\S+ does not start a command/,
+    sentence: /^\S+ opens no further session/,
     step: "host",
     options: (world) => world.withoutSessions.options(),
   },
@@ -241,7 +251,7 @@ export const REACHING_FAULTS: ReachingFault[] = [
   {
     what: "a start-up file that hangs",
     code: "agent-start-failed",
-    sentence: /^\S+ did not start the agent within [\d.]+ s/,
+    sentence: /^\S+ did not run \/bin\/sh within [\d.]+ s/,
     step: "host",
     options: (world) => world.accountHost.sshd.options({ ...world.accounts.hanging.options, connectTimeoutMs: 1500 }),
     names: () => "1.5 s",
@@ -257,7 +267,7 @@ export const REACHING_FAULTS: ReachingFault[] = [
   {
     what: "a node that is none",
     code: "node-missing",
-    sentence: /^There is no node at \S+ on \S+/,
+    sentence: /^The program at \S+ on \S+ does not answer as Node\.js does/,
     step: "host",
     options: (world) => ({ node: world.file("#!/bin/sh\necho hello\n", 0o755) }),
     names: ({ node }) => String(node),
@@ -265,7 +275,7 @@ export const REACHING_FAULTS: ReachingFault[] = [
   {
     what: "a node that is too old",
     code: "node-too-old",
-    sentence: /^The node on \S+ is older than version 18/,
+    sentence: /^The node at \S+ on \S+ is version 16, and 18 or newer is needed/,
     step: "host",
     options: (world) => ({ node: world.file("#!/bin/sh\necho 16\n", 0o755) }),
   },
@@ -304,7 +314,7 @@ export const REACHING_FAULTS: ReachingFault[] = [
   {
     what: "a disk that is full",
     code: "deploy-failed",
-    sentence: /^\S+ could not be written \(ENOSPC/,
+    sentence: /^\S+ could not be written on the build host \(ENOSPC/,
     step: "agent",
     options: (world) => ({ root: world.mount("size=64k") }),
     names: ({ root }) => String(root),
