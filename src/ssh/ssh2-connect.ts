@@ -35,6 +35,8 @@ export interface ConnectEvent {
   name: string;
   /** What was found, for a person: an address, a fingerprint, the key that let us in. No secrets. */
   detail: string;
+  /** Set when it is a hop. */
+  hop?: true;
 }
 
 /** What all connections on the way to a target share. */
@@ -80,7 +82,8 @@ export async function connectSsh2(
   let via: Ssh2Carrier | undefined;
   for (const hop of hops) {
     try {
-      via = await connectOver(hop, { ...options, deadlineAt, via }, new HostKeyGuard(hop));
+      const trace = (event: ConnectEvent) => options.trace?.({ ...event, hop: true });
+      via = await connectOver(hop, { ...options, trace, deadlineAt, via }, new HostKeyGuard(hop));
     } catch (error) {
       via?.close();
       const { code, message, remedy } = RuntimeError.from(error);
@@ -178,7 +181,8 @@ class Attempt {
       this.fail(RuntimeError.from(transport.stream.errored));
       return;
     }
-    this.#trace("transport", transport.detail);
+    const toldByServer = this.#target.proxyCommand !== undefined;
+    if (!toldByServer) this.#trace("transport", transport.detail);
     this.#client.on("error", (error) => this.#onError(error));
     this.#client.on("handshake", () => this.#onHandshake());
     this.#client.on("change password", () => this.fail(this.#authenticator!.passwordExpired()));
@@ -205,6 +209,8 @@ class Attempt {
     // After ssh2's own listener, since the first one sets the stream in motion.
     transport.stream.once("data", (chunk: Buffer) => {
       this.#said = chunk.toString("latin1", 0, MAX_SAID_BYTES);
+      // That a ProxyCommand has been started says nothing yet.
+      if (toldByServer) this.#trace("transport", transport.detail);
     });
   }
 

@@ -51,6 +51,27 @@ describeReal("paseo-ssh-runtime doctor", () => {
     expect(files()).toEqual(after);
   });
 
+  it.each(["ssh2", "openssh"])("takes every step over a jump host, with %s", async (carrier) => {
+    const sshConfigFile = host.path(`hops-${carrier}`);
+    const { sshd } = host;
+    const lines = [
+      ...["Host inner", "  ProxyJump hop", "Host *"],
+      ...[`  HostName ${sshd.host}`, `  Port ${sshd.port}`, `  IdentityFile ${sshd.identityFile}`],
+      ...[`  UserKnownHostsFile ${sshd.knownHostsFile}`, "  GlobalKnownHostsFile none"],
+    ];
+    writeFileSync(sshConfigFile, `${lines.join("\n")}\n`);
+    const { root } = host;
+    const far = host.client({ carrier }).with({ options: { host: "inner", sshConfigFile, root } });
+    // Whoever is the hop here is the host as well, so both have one name.
+    const report = await doctorReport(far);
+    const reaching = ["transport", "host-key", "login"];
+    const hops = carrier === "ssh2" ? reaching : [];
+    const expected = STEPS.flatMap((step) => (step === "transport" ? [...hops, step] : [step]));
+    expect(report.steps.map(({ step, status }) => [step, status])).toEqual(expected.map((step) => [step, "ok"]));
+    expect(report.steps[0]).toMatchObject({ found: { hops: ["hop"] } });
+    await far.run(["broker", "stop"]);
+  });
+
   it("leaves what runs alone", async () => {
     await client.create("w", { kind: "directory", path: host.emptyFolder() });
     const exec = client.exec("w", { argv: ["cat"] });

@@ -13,7 +13,6 @@ import {
   type RuntimeOptions,
   resolveTarget,
   type SshTarget,
-  targetName,
 } from "../../ssh/index.ts";
 import { type ErrorCode, RuntimeError } from "../../wire/errors.ts";
 import { LINK_NAME_BYTES } from "../../wire/frame.ts";
@@ -96,9 +95,9 @@ async function logIn(
 ): Promise<Carrier> {
   examination.begin("transport");
   let carrier: Carrier | undefined;
-  const trace = ({ step, name, detail }: ConnectEvent) => {
+  const trace = ({ step, name, detail, hop }: ConnectEvent) => {
     examination.succeed({ to: name, [FOUND_AS[step]]: detail });
-    if (step !== "login" || name !== targetName(target)) examination.begin(NEXT[step]);
+    if (step !== "login" || hop) examination.begin(NEXT[step]);
   };
   try {
     const authSock = caller.SSH_AUTH_SOCK;
