@@ -1,7 +1,8 @@
 import type { Carrier } from "./carrier.ts";
+import type { ConnectOptions } from "./connect-options.ts";
 import { connectOpenssh } from "./openssh-connect.ts";
 import { opensshReasons } from "./openssh-reasons.ts";
-import { type ConnectOptions, connectSsh2 } from "./ssh2-connect.ts";
+import { connectSsh2 } from "./ssh2-connect.ts";
 import type { SshTarget } from "./target.ts";
 
 /**

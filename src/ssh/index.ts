@@ -6,9 +6,11 @@
 export { agentSocket } from "./auth.ts";
 export type { Carrier, CommandChannel, CommandExit } from "./carrier.ts";
 export { connect } from "./connect.ts";
+export type { ConnectEvent, ConnectOptions } from "./connect-options.ts";
 export { Keychain } from "./keychain.ts";
 export { lookUp } from "./look-up.ts";
 export { OPTION_NAMES, parseRuntimeOptions, type RuntimeOptions, RuntimeOptionsSchema } from "./options.ts";
 export { type HostKey, readHostKey, trustHostKey } from "./read-host-key.ts";
-export type { ConnectEvent, ConnectOptions } from "./ssh2-connect.ts";
-export { type CallerEnvironment, resolveTarget, type SshTarget, targetKey, targetName } from "./target.ts";
+export { resolveTarget } from "./resolve-target.ts";
+export { type CallerEnvironment, type SshTarget, targetName } from "./target.ts";
+export { targetKey } from "./target-key.ts";

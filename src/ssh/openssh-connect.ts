@@ -6,6 +6,7 @@ import { RuntimeError } from "../wire/errors.ts";
 import { securePrivateFolder } from "../wire/private-folder.ts";
 import { runtimeFolder } from "../wire/runtime-folder.ts";
 import type { Carrier } from "./carrier.ts";
+import type { ConnectOptions } from "./connect-options.ts";
 import { timeoutError } from "./network-errors.ts";
 import { masterArguments } from "./openssh-arguments.ts";
 import { OpensshCarrier } from "./openssh-carrier.ts";
@@ -13,7 +14,6 @@ import { connectFailure } from "./openssh-failures.ts";
 import { SshLog } from "./openssh-log.ts";
 import { takeOverMaster } from "./openssh-mux.ts";
 import { findSsh, SshProcess } from "./openssh-program.ts";
-import type { ConnectOptions } from "./ssh2-connect.ts";
 import { type SshTarget, targetName } from "./target.ts";
 
 /** The shorter of the systems' bounds (macOS), without the 17 that OpenSSH adds while it binds. Bytes. */

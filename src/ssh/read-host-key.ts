@@ -1,8 +1,9 @@
 import { RuntimeError } from "../wire/errors.ts";
+import type { ConnectOptions } from "./connect-options.ts";
 import { fingerprint, HostKeyGuard } from "./host-key.ts";
 import { keyTypeOf } from "./known-hosts.ts";
 import { randomart } from "./randomart.ts";
-import { type ConnectOptions, connectSsh2 } from "./ssh2-connect.ts";
+import { connectSsh2 } from "./ssh2-connect.ts";
 import type { SshTarget } from "./target.ts";
 
 /** The key of a host, for a person who decides about it. */

@@ -9,16 +9,10 @@ import ssh2, { type Connection } from "ssh2";
 import { onTestFinished } from "vitest";
 import type { Carrier, CommandExit } from "../../src/ssh/carrier.ts";
 import { connect as connectAs } from "../../src/ssh/connect.ts";
+import type { ConnectOptions } from "../../src/ssh/connect-options.ts";
 import { parseRuntimeOptions, type RuntimeOptions } from "../../src/ssh/options.ts";
-import type { ConnectOptions } from "../../src/ssh/ssh2-connect.ts";
-import {
-  type CallerEnvironment,
-  type ConfigQuery,
-  type ConfigValues,
-  combine,
-  resolveTarget,
-  type SshTarget,
-} from "../../src/ssh/target.ts";
+import { combine, resolveTarget } from "../../src/ssh/resolve-target.ts";
+import type { CallerEnvironment, ConfigQuery, ConfigValues, SshTarget } from "../../src/ssh/target.ts";
 
 /** A folder that the end of the test removes. */
 export function temporaryFolder(): string {

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { opensshReasons } from "../../src/ssh/openssh-reasons.ts";
 import type { RuntimeOptions } from "../../src/ssh/options.ts";
-import { targetKey, targetName } from "../../src/ssh/target.ts";
+import { targetName } from "../../src/ssh/target.ts";
+import { targetKey } from "../../src/ssh/target-key.ts";
 import { RuntimeError } from "../../src/wire/errors.ts";
 import { HOME, publicKey, targetFrom, temporaryFolder } from "./support.ts";
 
