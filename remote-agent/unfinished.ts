@@ -1,7 +1,8 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { removeTree } from "./materialize/index.ts";
+import { isAlive, startTimeOf } from "./processes.ts";
 import { isMissing } from "./store.ts";
 import { thisHost } from "./this-host.ts";
 
@@ -11,14 +12,16 @@ import { thisHost } from "./this-host.ts";
  */
 
 const PREFIX = ".new-";
-const NAME = /^\.new-([0-9a-f]{8})-(\d+)-/;
+/** Host, pid, and what tells the process from a later one with its pid. */
+const NAME = /^\.new-([0-9a-f]{8})-(\d+)-([0-9a-f]{8})-/;
 /** Nothing tells whether a process on another host lives; no create takes this long. */
 const FOREIGN_DAYS = 7;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** A name that no folder has, for one of this process. */
 export function unfinishedName(): string {
-  return `${PREFIX}${thisHost()}-${process.pid}-${randomBytes(8).toString("hex")}`;
+  const started = shortHash(startTimeOf(process.pid) ?? "");
+  return `${PREFIX}${thisHost()}-${process.pid}-${started}-${randomBytes(8).toString("hex")}`;
 }
 
 export function isUnfinished(name: string): boolean {
@@ -34,9 +37,9 @@ export async function removeAbandoned(folder: string): Promise<void> {
 }
 
 function isInUse(name: string, path: string): boolean {
-  const [, host, pid] = NAME.exec(name) ?? [];
+  const [, host, pid, started] = NAME.exec(name) ?? [];
   if (host === undefined) return false;
-  if (host === thisHost()) return Number(pid) !== process.pid && isRunning(Number(pid));
+  if (host === thisHost()) return Number(pid) !== process.pid && isRunning(Number(pid), started!);
   try {
     return Date.now() - statSync(path).mtimeMs < FOREIGN_DAYS * DAY_MS;
   } catch (error) {
@@ -45,12 +48,12 @@ function isInUse(name: string, path: string): boolean {
   }
 }
 
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    // EPERM too: an agent of this account could be signalled.
-    return false;
-  }
+/** A process that was killed and that nobody has reaped yet fills nothing any more. */
+function isRunning(pid: number, started: string): boolean {
+  const startTime = startTimeOf(pid);
+  return startTime !== undefined && shortHash(startTime) === started && isAlive({ pid, startTime });
+}
+
+function shortHash(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 8);
 }

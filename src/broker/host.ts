@@ -123,8 +123,11 @@ export class Host {
     if ((await endpoint.ask(ANSWER_LIMIT_MS)) === undefined) live.carrier.close();
   }
 
-  #agentOptions({ options: { host, root, node, provisionNode, forwardAgent } }: ChannelRequest): AgentOptions {
-    return { host, root, node, provisionNode, forwardAgent, deadlineMs: this.target.connectTimeoutMs };
+  #agentOptions({ options }: ChannelRequest): AgentOptions {
+    const { host, root, node, provisionNode, forwardAgent } = options;
+    // The limits of a connection that stands are those of whoever made it; what is started over it has its own.
+    const deadlineMs = options.connectTimeoutMs ?? this.target.connectTimeoutMs;
+    return { host, root, node, provisionNode, forwardAgent, deadlineMs };
   }
 
   close(): void {

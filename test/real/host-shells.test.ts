@@ -106,26 +106,28 @@ const REFUSED: (Case & { message: RegExp })[] = [
     what: "reads all of its input",
     shell: "/bin/bash",
     files: { ".bashrc": "/bin/cat >/dev/null\n" },
-    message: /^127\.0\.0\.1 did not start the agent within 3 s\. .* start-up files must neither read input nor start/,
+    message:
+      /^127\.0\.0\.1 did not run \/bin\/sh within 3 s\. .* start-up file stands in the way \(it must neither read input, nor/,
   },
   {
     what: "puts fish in its place",
     shell: "/bin/bash",
     files: { ".bashrc": "exec /usr/bin/fish\n" },
-    message: /^127\.0\.0\.1 did not start the agent within 3 s\. .* start-up files must neither read input nor start/,
+    message:
+      /^127\.0\.0\.1 did not run \/bin\/sh within 3 s\. .* start-up file stands in the way \(it must neither read input, nor/,
   },
   {
     what: "puts tmux in its place",
     shell: "/bin/bash",
     files: { ".bashrc": `exec ${FAKE_TMUX}\n` },
     message:
-      /^The login shell on 127\.0\.0\.1 ended before the agent was started \(it said: open terminal failed: not a terminal\)\. /,
+      /^The session on 127\.0\.0\.1 ended before \/bin\/sh ran in it \(it said: open terminal failed: not a terminal\)\. /,
   },
   {
     what: "ends",
     shell: "/bin/bash",
     files: { ".bashrc": "printf '\\033[31mno more\\n'; exit 3\n" },
-    message: /^The login shell on 127\.0\.0\.1 ended before the agent was started \(it said: no more\)\. /,
+    message: /^The session on 127\.0\.0\.1 ended before \/bin\/sh ran in it \(it said: no more\)\. /,
   },
 ];
 

@@ -14,6 +14,7 @@ import {
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { unfinishedName } from "../../remote-agent/unfinished.ts";
 import { FrameType, StreamId } from "../../src/wire/frame.ts";
 import { bundleProgram } from "../support/bundle.ts";
 import { AgentProcess } from "./agent-process.ts";
@@ -148,10 +149,12 @@ describe("the life of an agent", () => {
     const here = createHash("sha256").update(hostname()).digest("hex").slice(0, 8);
     const ended = spawnSync("true").pid;
     const names = [
-      `.new-${here}-${process.pid}-00`,
-      `.new-${here}-${ended}-01`,
-      ".new-00000000-1-02",
-      ".new-00000000-1-03",
+      unfinishedName(),
+      `.new-${here}-${ended}-00000000-01`,
+      ".new-00000000-1-00000000-02",
+      ".new-00000000-1-00000000-03",
+      // Of a process that is gone, whose pid another one has by now.
+      `.new-${here}-${process.pid}-00000000-04`,
     ];
     for (const name of names) mkdirSync(join(first.root, "workspaces", name), { recursive: true });
     const then = new Date(Date.now() - 8 * 24 * 60 * 60 * 1000);
