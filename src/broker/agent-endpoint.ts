@@ -164,12 +164,8 @@ export class AgentEndpoint {
    */
   locate(progress: (text: string) => void, found?: (facts: HostFacts) => void): Promise<AgentAddress> {
     this.#address ??= deployAgent(this.#carrier, this.#files, {
+      ...this.#options,
       afterSession: this.#hasDeployed,
-      host: this.#options.host,
-      root: this.#options.root,
-      node: this.#options.node,
-      provisionNode: this.#options.provisionNode,
-      deadlineMs: this.#options.deadlineMs,
       progress,
       found,
     }).then(

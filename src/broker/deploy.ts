@@ -36,7 +36,7 @@ export interface DeployOptions {
   /** Host as the user calls it, for messages. */
   host: string;
   root: string;
-  node: string | undefined;
+  node?: string | undefined;
   /** Send a node of this machine's when the host has none. */
   provisionNode: boolean;
   /** Milliseconds for everything but the transfer of files. */
