@@ -20,7 +20,7 @@ interface Place {
   /** Host as the user calls it. */
   host: string;
   /** Path in the option node. */
-  node: string | undefined;
+  node?: string | undefined;
 }
 
 /** @returns RuntimeError node-missing or node-too-old */

@@ -8,7 +8,7 @@ import { type MissingNode, missingNodeCause } from "./missing-node.ts";
 
 interface Place {
   host: string;
-  node: string | undefined;
+  node?: string | undefined;
   progress(text: string): void;
 }
 

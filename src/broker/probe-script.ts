@@ -68,7 +68,7 @@ export interface ProbeOptions {
   /** Unguessable word that begins each line of ours. */
   mark: string;
   /** Path of node on the host, when the options name one; then nothing else is tried. */
-  node: string | undefined;
+  node?: string | undefined;
   /** Root folder on the host that may receive a node from here, when there is none. */
   nodeRoot: string | undefined;
 }
