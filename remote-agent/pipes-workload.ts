@@ -89,7 +89,10 @@ class PipesWorkload implements Workload {
     );
   }
 
-  /** The end of an output is handled before libuv reaps the process whose end it is. */
+  /**
+   * The end of an output is handled before libuv reaps the process whose end it is. Only the end of another process, for
+   * which libuv looks at all of its children, may have come in between.
+   */
   #lookAtEnding(): void {
     const { exitCode, signalCode } = this.#child;
     if (exitCode === null && signalCode === null) this.#seenSignal ??= signalThatEnds(this.pid);

@@ -78,22 +78,18 @@ function readStat(pid: number): ProcessEntry | undefined {
 
 /** PF_EXITING of the kernel's sched.h, in the ninth field of /proc/[pid]/stat. */
 const EXITING = 0x4;
-/** Looks at a process that is on its way out; the kernel closes its files some microseconds before it is a zombie. */
-const LOOKS = 1000;
 
 /**
  * What ended a child that has just closed its outputs and that libuv has not reaped yet: for a signal that libuv has no
- * name for (the real-time ones) Node reports exit code 0, and nothing is to be seen of a child after that.
+ * name for (the real-time ones) Node reports exit code 0, and nothing is to be seen of a child after that. The kernel
+ * notes the reason (the last field) before it closes the files.
  * @returns number of the signal; undefined for another end, no end, and where /proc does not tell
  */
 export function signalThatEnds(pid: number): number | undefined {
-  for (let look = 0; look < LOOKS; look += 1) {
-    const fields = statFields(pid);
-    if (fields === undefined) return undefined;
-    if (fields[0] === "Z") return Number(fields[49]) & 0x7f || undefined;
-    if ((Number(fields[6]) & EXITING) === 0) return undefined;
-  }
-  return undefined;
+  const fields = statFields(pid);
+  if (fields === undefined) return undefined;
+  const ends = fields[0] === "Z" || (Number(fields[6]) & EXITING) !== 0;
+  return ends ? Number(fields[49]) & 0x7f || undefined : undefined;
 }
 
 function listWithPs(selection: string[]): ProcessEntry[] {

@@ -138,10 +138,9 @@ describeReal("a signal", () => {
     const client = host.client();
     await client.create("realtime", { kind: "directory", path: host.emptyFolder() });
     const argv = ["sh", "-c", "echo output; kill -35 $$"];
-    const runs = await forEach(Array.from(Array(20).keys()), 4, () =>
-      client.execute("realtime", argv, { env: { PATH } }),
-    );
-    for (const { events, code, stdout } of runs) {
+    // One after another: the end of another command in the same moment can hide it.
+    for (let count = 0; count < 10; count += 1) {
+      const { events, code, stdout } = await client.execute("realtime", argv, { env: { PATH } });
       expect([events, code, stdout.toString()]).toEqual([lifecycle(null, "SIG35"), 128 + 35, "output\n"]);
     }
   });
