@@ -1,8 +1,5 @@
 import type { SshTarget } from "./target.ts";
 
-/** Unanswered questions for a sign of life after which ssh gives up; as in the ssh2 carrier. */
-const SILENT_INTERVALS = 3;
-
 /**
  * Arguments of an `ssh` that logs in, starts nothing there, and serves others at a control socket. ssh reads ssh_config
  * itself; only what the options say, and what such a connection must not do, is given here, where it is stronger. The
@@ -22,7 +19,7 @@ export function masterArguments(target: SshTarget, controlPath: string): string[
     `ConnectTimeout=${seconds(target.connectTimeoutMs)}`,
     "ConnectionAttempts=1",
     `ServerAliveInterval=${seconds(target.keepaliveIntervalMs)}`,
-    `ServerAliveCountMax=${SILENT_INTERVALS}`,
+    `ServerAliveCountMax=${target.keepaliveCountMax}`,
     `ForwardAgent=${target.forwardAgent ? "yes" : "no"}`,
     "ControlPersist=no",
     "ClearAllForwardings=yes",
