@@ -14,6 +14,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { RuntimeError } from "../src/wire/errors.ts";
 import type { HelperIdentity } from "../src/wire/from-client.ts";
+import { shellWord } from "../src/wire/shell-word.ts";
 import { writeFileAtomically } from "./store.ts";
 
 /**
@@ -124,10 +125,6 @@ export class HelperStore {
     utimesSync(this.folder(helper), new Date(), new Date());
     this.#ready.add(helper.sha256);
   }
-}
-
-function shellWord(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function failed(reason: string): RuntimeError {

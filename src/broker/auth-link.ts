@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { Carrier, CommandChannel } from "../ssh/index.ts";
 import { authLinkPath } from "../wire/agent-link.ts";
 import { RuntimeError } from "../wire/errors.ts";
+import { shellWord } from "../wire/shell-word.ts";
 import type { AgentAddress } from "./deploy.ts";
-import { shellWord } from "./probe-script.ts";
 import { runAfterSession } from "./session.ts";
 
 /**

@@ -2,10 +2,10 @@ import type { Duplex } from "node:stream";
 import type { Carrier, CommandChannel } from "../ssh/index.ts";
 import { BridgeLink } from "../wire/bridge-link.ts";
 import { RuntimeError } from "../wire/errors.ts";
+import { shellWord } from "../wire/shell-word.ts";
 import { linkAnswers, NOT_FORWARDED, whileLinked } from "./auth-link.ts";
 import type { AgentAddress, DeployOptions } from "./deploy.ts";
 import { Noise } from "./noise.ts";
-import { shellWord } from "./probe-script.ts";
 import { runAfterSession } from "./session.ts";
 
 /** The way to an agent on a host whose SSH server forwards no streams: all of them over one session's pipes. */

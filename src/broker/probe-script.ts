@@ -1,3 +1,4 @@
+import { shellWord } from "../wire/shell-word.ts";
 import { RECEIVE_NODE } from "./receive-node-script.ts";
 
 /**
@@ -192,9 +193,4 @@ function tryPlace(place: string): string {
 /** A path of the options as one word of sh; `~` is the account's home. */
 function hostPath(path: string): string {
   return /^~(?=\/|$)/.test(path) ? `"$HOME"${shellWord(path.slice(1))}` : shellWord(path);
-}
-
-/** One word of a POSIX shell, whatever is in it. */
-export function shellWord(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,3 +1,4 @@
+import { shellWord } from "../wire/shell-word.ts";
 import type { TargetOptions } from "./target.ts";
 
 /** Options beside the host, user and port that decide which host is meant and where its key is filed. */
@@ -14,10 +15,10 @@ export function commandArguments(options: TargetOptions): string {
   const others = DECIDING.flatMap((name) =>
     options[name] === undefined ? [] : ["--option", `${name}=${options[name]}`],
   );
-  return [destination, ...others].map(shellWord).join(" ");
+  return [destination, ...others].map(plainOrQuoted).join(" ");
 }
 
 /** As it is where no shell could take it for anything else. `~` stays quoted: we expand it ourselves. */
-function shellWord(word: string): string {
-  return /^[A-Za-z0-9@%+=:,./_-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+function plainOrQuoted(word: string): string {
+  return /^[A-Za-z0-9@%+=:,./_-]+$/.test(word) ? word : shellWord(word);
 }

@@ -2,9 +2,7 @@ import { createHash } from "node:crypto";
 import { RuntimeError } from "../wire/errors.ts";
 import { type HostKeyCheck, judge, type KnownHostKey, keyTypeOf, knownHostKeys, knownHostName } from "./known-hosts.ts";
 import { appendHostKey } from "./known-hosts-append.ts";
-import type { SshTarget } from "./target.ts";
-
-const DEFAULT_PORT = 22;
+import { filedAs, type SshTarget } from "./target.ts";
 
 /**
  * Decides about the host keys of one connection. A key is judged at every key exchange, and a later exchange must show
@@ -20,9 +18,9 @@ export class HostKeyGuard {
 
   constructor(target: SshTarget) {
     this.#target = target;
-    // OpenSSH files an alias without a port (ssh_config(5), HostKeyAlias).
-    this.#host = target.hostKeyAlias ?? target.host;
-    this.#port = target.hostKeyAlias === undefined ? target.port : DEFAULT_PORT;
+    const { host, port } = filedAs(target);
+    this.#host = host;
+    this.#port = port;
     this.#knownKeys = knownHostKeys(
       [...target.userKnownHostsFiles, ...target.globalKnownHostsFiles],
       this.#host,

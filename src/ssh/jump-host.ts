@@ -1,9 +1,7 @@
 import { RuntimeError } from "../wire/errors.ts";
 import { MAX_HOPS, parseProxyJump } from "./proxy-jump.ts";
 import { expandProxy } from "./proxy-tokens.ts";
-import type { SshTarget, TargetOptions } from "./target.ts";
-
-const DEFAULT_PORT = 22;
+import { DEFAULT_PORT, type SshTarget, type TargetOptions } from "./target.ts";
 
 /**
  * What to resolve for the last jump host of a target. OpenSSH runs `ssh [-l user] [-p port] [-J rest] [-F file] -W

@@ -1,14 +1,14 @@
 import { lookup } from "node:dns/promises";
 import { connectError, timeoutError } from "./network-errors.ts";
-import type { SshTarget } from "./target.ts";
+import { familyOf, type SshTarget } from "./target.ts";
 
 /**
  * Addresses of a host as the system gives them, best first; those that a connection would try.
  * @throws RuntimeError host-unknown, connection-timeout
  */
 export async function lookUp(target: SshTarget): Promise<string[]> {
-  const { addressFamily, host, connectTimeoutMs } = target;
-  const family = addressFamily === "inet" ? 4 : addressFamily === "inet6" ? 6 : 0;
+  const { host, connectTimeoutMs } = target;
+  const family = familyOf(target);
   let timer: NodeJS.Timeout | undefined;
   // getaddrinfo(3) has a patience of its own, which nobody can change.
   const timeout = new Promise<never>((_resolve, reject) => {

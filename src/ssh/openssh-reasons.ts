@@ -1,9 +1,7 @@
 import { existsSync } from "node:fs";
 import { readIdentity } from "./identity-files.ts";
 import { keyTypeOf, knownHostKeys, trustsAuthority } from "./known-hosts.ts";
-import type { SshTarget } from "./target.ts";
-
-const DEFAULT_PORT = 22;
+import { filedAs, type SshTarget } from "./target.ts";
 
 /**
  * Whether the `ssh` program makes the connection to a target.
@@ -52,8 +50,6 @@ function isSecurityKey(file: string): boolean {
 /** With a key of its own on file a host needs no certificate: ssh2 asks the server for that key. */
 function knownByAuthorityOnly(target: SshTarget): boolean {
   const files = [...target.userKnownHostsFiles, ...target.globalKnownHostsFiles];
-  // OpenSSH files an alias without a port (ssh_config(5), HostKeyAlias).
-  const [host, port] =
-    target.hostKeyAlias === undefined ? [target.host, target.port] : [target.hostKeyAlias, DEFAULT_PORT];
+  const { host, port } = filedAs(target);
   return trustsAuthority(files, host, port) && knownHostKeys(files, host, port).every((key) => key.revoked);
 }

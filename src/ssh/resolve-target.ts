@@ -9,19 +9,19 @@ import { configFromFiles } from "./ssh-config-files.ts";
 import { configFromProgram } from "./ssh-config-program.ts";
 import { badNumber, countOf, hostKeyPolicyOf, millisecondsOf } from "./ssh-config-values.ts";
 import { hostKeyAlgorithms } from "./ssh2-algorithms.ts";
-import type {
-  CallerEnvironment,
-  ConfigQuery,
-  ConfigValues,
-  IdentityAgent,
-  ProgramSettings,
-  SshTarget,
-  TargetOptions,
+import {
+  type CallerEnvironment,
+  type ConfigQuery,
+  type ConfigValues,
+  DEFAULT_PORT,
+  type IdentityAgent,
+  type ProgramSettings,
+  type SshTarget,
+  type TargetOptions,
 } from "./target.ts";
 
 /** Key types that a server of today accepts and ssh2 can use, in OpenSSH's order. */
 const DEFAULT_IDENTITY_NAMES = ["id_rsa", "id_ecdsa", "id_ed25519"];
-const DEFAULT_PORT = 22;
 const DEFAULT_CONNECT_TIMEOUT_MS = 15_000;
 const DEFAULT_KEEPALIVE_INTERVAL_MS = 5_000;
 

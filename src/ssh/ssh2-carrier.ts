@@ -10,11 +10,6 @@ import type { SshTarget } from "./target.ts";
 import { openFailure } from "./tcp-stream-errors.ts";
 import type { Transport } from "./transport.ts";
 
-/**
- * The link counts as dead after `keepaliveCountMax` keepalive intervals without a single byte from the server: with three
- * of 5 s, at most 20 s after the last byte. ssh2's own counting is not used: it takes only an answer to a keepalive for life, and on a slow
- * link with a bulk transfer the answer queues behind megabytes that do arrive.
- */
 /** ssh2's reqAgentFwd, in lib/client.js. */
 const FORWARDING_REFUSED = "Unable to request agent forwarding";
 
@@ -157,6 +152,11 @@ export class Ssh2Carrier implements Carrier {
     return stream;
   }
 
+  /**
+   * The link counts as dead after `keepaliveCountMax` keepalive intervals without a single byte from the server: with
+   * three of 5 s, at most 20 s after the last byte. ssh2's own counting is not used: it takes only an answer to a keepalive
+   * for life, and on a slow link with a bulk transfer the answer queues behind megabytes that do arrive.
+   */
   #checkLiveness(): void {
     this.#silentIntervals = this.#heard ? 0 : this.#silentIntervals + 1;
     this.#heard = false;

@@ -2,7 +2,7 @@ import type { ServerHostKeyAlgorithm } from "ssh2";
 import type { LoginMethod } from "./authentication-methods.ts";
 import type { RuntimeOptions } from "./options.ts";
 
-const DEFAULT_PORT = 22;
+export const DEFAULT_PORT = 22;
 
 /** Which agent offers keys: the one of the caller (SSH_AUTH_SOCK), none, or the one at a socket that ssh_config names. */
 export type IdentityAgent = { kind: "caller" } | { kind: "none" } | { kind: "socket"; path: string };
@@ -124,4 +124,14 @@ export function hopsOf({ jump }: SshTarget): SshTarget[] {
 export function targetName(target: Pick<SshTarget, "user" | "host" | "port">): string {
   const host = target.port !== DEFAULT_PORT && target.host.includes(":") ? `[${target.host}]` : target.host;
   return `${target.user}@${host}${target.port === DEFAULT_PORT ? "" : `:${target.port}`}`;
+}
+
+/** Under which name and port the host's key is filed: OpenSSH files an alias without a port (ssh_config(5), HostKeyAlias). */
+export function filedAs({ host, port, hostKeyAlias }: SshTarget): { host: string; port: number } {
+  return hostKeyAlias === undefined ? { host, port } : { host: hostKeyAlias, port: DEFAULT_PORT };
+}
+
+/** The target's address family as Node counts it; 0 for any. */
+export function familyOf({ addressFamily }: SshTarget): 0 | 4 | 6 {
+  return addressFamily === "inet" ? 4 : addressFamily === "inet6" ? 6 : 0;
 }

@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import { connectError } from "./network-errors.ts";
 import { type CommandEnvironment, openProxyCommand } from "./proxy-command.ts";
 import type { Ssh2Carrier } from "./ssh2-carrier.ts";
-import { type SshTarget, targetName } from "./target.ts";
+import { familyOf, type SshTarget, targetName } from "./target.ts";
 
 /** What carries the SSH protocol to a server: TCP, a ProxyCommand, or a stream through the connection of a jump host. */
 export interface Transport {
@@ -57,8 +57,8 @@ async function openThroughHop(target: SshTarget, hop: Ssh2Carrier): Promise<Tran
 }
 
 function openTcp(target: SshTarget, signal: AbortSignal): Promise<Transport> {
-  const { addressFamily, bindAddress, host, port } = target;
-  const family = addressFamily === "inet" ? 4 : addressFamily === "inet6" ? 6 : 0;
+  const { bindAddress, host, port } = target;
+  const family = familyOf(target);
   // Node looks at the family of names only.
   if (family !== 0 && isIP(host) !== 0 && isIP(host) !== family) {
     throw connectError({ code: "EAI_ADDRFAMILY" }, target);
